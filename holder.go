@@ -1,0 +1,216 @@
+package redlock
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/seam"
+)
+
+// holder is the shell around a hold: it guards the machine, sends what it wants
+// through the lanes, gets the answers, and wakes whoever waits for a verdict.
+// One allocation serves an attempt and the lease that it becomes.
+type holder struct {
+	mu sync.Mutex
+	h  hold
+	l  *Locker
+
+	opts    lockSettings
+	decided chan struct{} // the acquire, or the release, is decided
+	ended   chan struct{} // an extend round is; made by whoever waits for it
+	freed   chan struct{} // a Release is over; made by whoever waits for another's
+	result  freed
+	left    time.Duration // validity that was left when Release was first called
+
+	cancel  context.CancelCauseFunc // of the Context, once somebody asked for it
+	ctx     context.Context
+	watched bool // renewed by the scheduler; guarded by mu
+
+	due  time.Duration // of the scheduler, guarded by it
+	slot int           // of the scheduler, guarded by it
+
+	inline inlineBuffers
+}
+
+// inlineNodes is up to how many nodes a holder needs no further allocation.
+const inlineNodes = 5
+
+type inlineBuffers struct {
+	nodes [inlineNodes]nodeHold
+	votes [inlineNodes]vote
+	lane  [inlineNodes]uint8
+	sent  [inlineNodes]bool
+	calls [inlineNodes]call
+	frees [inlineNodes]call
+}
+
+func (l *Locker) newHolder(name string, o *lockSettings) *holder {
+	n := len(l.voters)
+	b := &holder{l: l, opts: *o, decided: make(chan struct{}, 1)}
+	h := &b.h
+	h.name, h.key, h.token = name, l.set.prefix+name, l.token()
+	h.ttl, h.drift, h.minHold = o.ttl, l.set.drift, o.minHold
+	if o.label != "" {
+		h.label, h.hold = o.label, labelKey(h.key)
+	}
+	if n <= inlineNodes {
+		h.nodes, h.lane, h.sent = b.inline.nodes[:n], b.inline.lane[:n], b.inline.sent[:n]
+		h.round = newRound(n, b.inline.votes[:0])
+	} else {
+		h.nodes, h.lane, h.sent = make([]nodeHold, n), make([]uint8, n), make([]bool, n)
+		h.round = newRound(n, nil)
+	}
+	return b
+}
+
+// answered takes the answers to all calls of the token.
+func (b *holder) answered(c *call, a *answer) {
+	i := int(c.node)
+	b.mu.Lock()
+	switch c.op {
+	case seam.Acquire:
+		if b.h.round.outcome == undecided && b.h.voted(i, a) != undecided {
+			b.signal()
+		} else if b.h.round.outcome != undecided {
+			b.h.voted(i, a)
+		}
+	case seam.Extend:
+		b.extendDecided(b.h.extended(i, c.seq, a, read(b.l.set.clock)))
+		return
+	case seam.Release, opRecheck:
+		if f := b.h.released(i, a); f != freeOpen && b.result == freeOpen {
+			b.result = f
+			b.signal()
+		}
+	}
+	b.mu.Unlock()
+}
+
+// signal wakes the one who waits for a verdict.
+func (b *holder) signal() {
+	select {
+	case b.decided <- struct{}{}:
+	default:
+	}
+}
+
+// acquire runs one round: T0, the SETs, the verdict (design section 4). What it
+// returns is nil for a lease that was won. A round that did not win is undone
+// behind it, on every node that was sent anything.
+func (b *holder) acquire(ctx context.Context) error {
+	l := b.l
+	calls := b.inline.calls[:]
+	if len(l.voters) > inlineNodes {
+		calls = make([]call, len(l.voters))
+	}
+	patient := l.serving() < majority(len(l.voters))
+	alone := len(l.voters) == 1
+	b.h.from = read(l.set.clock)
+	for i, v := range l.voters {
+		c := &calls[i]
+		*c = call{op: seam.Acquire, node: int32(i), t: &b.h.tenure, ttl: b.h.ttl, sink: b, patient: patient}
+		v.submit(c, b.h.from, alone)
+	}
+	ctxErr := b.await(ctx)
+	b.mu.Lock()
+	v := b.h.round.outcome
+	if v == undecided && ctxErr == nil {
+		b.silent()
+		v = b.h.round.expire()
+	}
+	late := false
+	if v == granted && ctxErr == nil {
+		if b.h.won(read(l.set.clock)) {
+			b.mu.Unlock()
+			return nil
+		}
+		late = true
+	}
+	err := b.verdict(v, late)
+	b.h.state = stateFailed
+	b.h.over.Store(true)
+	b.mu.Unlock()
+	b.undo()
+	if ctxErr != nil {
+		return &waitError{ctx: ctxErr, cause: context.Cause(ctx), verdict: err}
+	}
+	return err
+}
+
+// silent notes who did not answer in time.
+func (b *holder) silent() {
+	for i, v := range b.h.round.votes {
+		if v == votePending {
+			b.h.nodes[i].err = errSilent
+		}
+	}
+}
+
+// await waits for the verdict, at most for the node timeout, and says whether
+// the context ended first.
+func (b *holder) await(ctx context.Context) error {
+	select {
+	case <-b.decided:
+		return nil
+	default:
+	}
+	t := getTimer(b.l.set.nodeTimeout)
+	defer putTimer(t)
+	select {
+	case <-b.decided:
+		return nil
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+	}
+	// A verdict that came at the same time is as good: but a lease must not be
+	// handed to a caller who is no longer there.
+	return ctx.Err()
+}
+
+// timers of waiting callers are reused.
+var timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
+
+func getTimer(d time.Duration) *time.Timer {
+	t := timers.Get().(*time.Timer)
+	t.Reset(d)
+	return t
+}
+
+func putTimer(t *time.Timer) {
+	t.Stop()
+	timers.Put(t)
+}
+
+// undo releases a failed attempt on every node that was sent it, also where the
+// answer never came. It does not wait.
+func (b *holder) undo() {
+	for i, v := range b.l.voters {
+		v.submit(&call{op: seam.Release, node: int32(i), t: &b.h.tenure, undo: true}, quick(b.l.set.clock), false)
+	}
+}
+
+// verdict makes the error of a round that did not win.
+func (b *holder) verdict(v verdict, late bool) error {
+	h := &b.h
+	if v == undecided {
+		return nil
+	}
+	if v == badConfig {
+		return b.l.configVerdict(h)
+	}
+	g, hd, f, p := h.round.tally()
+	e := &QuorumError{
+		Name: h.name, N: len(h.nodes), Need: h.round.need,
+		Granted: g, Held: hd, Failed: f, Pending: p,
+		Nodes: h.nodeErrors("acquire", b.l.names), late: late,
+	}
+	if late {
+		e.Nodes = appendNode(e.Nodes, "all nodes", "acquire", errLate)
+	}
+	if v == noQuorum {
+		e.RetryAfter = h.round.retryAfter(h.lefts)
+	}
+	return e
+}

@@ -1,0 +1,156 @@
+package redlock
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Lease is what a holder has: the right to a name until it is released or lost.
+// It is made by Acquire and TryAcquire, and safe for concurrent use.
+//
+// It is a lease, not a mutex: it ends by itself. Work under its Context, or
+// under Do, stops when it may no longer rely on it; work that ignores both may
+// overlap with the next holder's.
+type Lease struct {
+	b       *holder
+	base    context.Context // values only
+	cleanup runtime.Cleanup
+
+	mu  sync.Mutex
+	ctx context.Context
+}
+
+func newLease(ctx context.Context, b *holder) *Lease {
+	le := &Lease{b: b, base: ctx}
+	// A lease that nobody can release any more must not be renewed for ever
+	// (promise P4). The holder does not lead back to the Lease.
+	le.cleanup = runtime.AddCleanup(le, (*holder).abandon, b)
+	return le
+}
+
+// Names are the names that the lease holds.
+func (le *Lease) Names() []string { return []string{le.b.h.name} }
+
+// Token is the value that stands at the lock's key: unique to this lease. It is
+// a secret of sorts: whoever knows it can release the lock.
+func (le *Lease) Token() string { return le.b.h.token }
+
+// Until is when the validity ends that was confirmed last. After Release it
+// stays what it was; Err tells.
+func (le *Lease) Until() time.Time {
+	le.b.mu.Lock()
+	defer le.b.mu.Unlock()
+	return le.b.h.valid.until()
+}
+
+// Err is nil while the holder may rely on the lease, the *[LostError] after a
+// loss and [ErrReleased] after a Release. It compares the clock itself, so it
+// is right even where timers are late (promise P6).
+func (le *Lease) Err() error {
+	err := le.b.check()
+	runtime.KeepAlive(le)
+	return err
+}
+
+// Extend sets the validity to at least ttl from now, less the drift, and never
+// shortens it. ttl is at most the max TTL. When no majority confirms it the old
+// validity stands and the error is a *[QuorumError]; after a loss it is the
+// *[LostError], after a Release [ErrReleased] (promise P9).
+func (le *Lease) Extend(ctx context.Context, ttl time.Duration) error {
+	o := le.b.opts
+	if o.ttl = ttl; o.minHold > ttl {
+		o.minHold = 0
+	}
+	if err := o.check(&le.b.l.set); err != nil {
+		return err
+	}
+	err := le.b.extend(ctx, ceilMillis(ttl))
+	runtime.KeepAlive(le)
+	return err
+}
+
+// Release frees the name (promise P7). It ignores ctx's cancellation, not its
+// values, and takes at most the node timeout.
+//
+// Nil: the lease was valid and is over. A *[LostError]: it had ended before, so
+// work may have overlapped with another holder's. A *[QuorumError]: no majority
+// answered; the lease is over for its holder and the deletes are still owed to
+// the nodes; calling again tries again. [ErrReleased]: it was released before.
+func (le *Lease) Release(ctx context.Context) error {
+	err := le.b.release(ctx)
+	le.cleanup.Stop()
+	runtime.KeepAlive(le)
+	return err
+}
+
+// Context is done when the lease is released or lost, with the cause
+// (context.Cause): a *[LostError] or [ErrReleased]. It carries the values of
+// the context that Acquire had, not its cancellation. It is done before Until,
+// whatever the network does (promise P6).
+func (le *Lease) Context() context.Context {
+	le.mu.Lock()
+	defer le.mu.Unlock()
+	if le.ctx == nil {
+		inner, cancel := context.WithCancelCause(context.WithoutCancel(le.base))
+		b := le.b
+		b.mu.Lock()
+		b.cancel = cancel
+		if lost := b.h.lost; lost != nil {
+			cancel(lost)
+		} else if b.h.state != stateHeld {
+			cancel(ErrReleased)
+		}
+		b.mu.Unlock()
+		le.ctx = &leaseContext{Context: inner, lease: le, cancel: cancel}
+	}
+	return le.ctx
+}
+
+// leaseContext is a context that dies with its lease. Its Err compares the
+// clock, because its timer may be late.
+type leaseContext struct {
+	context.Context
+	lease  *Lease
+	cancel context.CancelCauseFunc
+}
+
+// Err is the context's, and Canceled as soon as the lease does not stand.
+func (c *leaseContext) Err() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if err := c.lease.Err(); err != nil {
+		c.cancel(err)
+	}
+	return c.Context.Err()
+}
+
+// Value finds the lease for FromContext, and for an Acquire that would wait for
+// itself.
+func (c *leaseContext) Value(key any) any {
+	switch k := key.(type) {
+	case leaseKey:
+		return c.lease
+	case heldKey:
+		if k.l == c.lease.b.l && k.name == c.lease.b.h.name {
+			return c.lease
+		}
+	}
+	return c.Context.Value(key)
+}
+
+type leaseKey struct{}
+
+type heldKey struct {
+	l    *Locker
+	name string
+}
+
+// FromContext is the innermost lease of a context that is derived from
+// Lease.Context or was given by Do.
+func FromContext(ctx context.Context) (*Lease, bool) {
+	le, ok := ctx.Value(leaseKey{}).(*Lease)
+	return le, ok
+}

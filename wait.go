@@ -1,0 +1,217 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Acquire locks name: it waits until it has it, ctx ends, or WithWait is up,
+// through held, no quorum and quarantine alike (promise P3). ctx bounds the
+// call, not the lease, which lives until Release, loss, max hold or Close
+// (promise P4); its values are in the lease's Context.
+//
+// Errors: a *[QuorumError] (Is ErrHeld or ErrNoQuorum) when WithWait was up;
+// joined with ctx.Err() when ctx ended; Is [ErrConfig] at once for bad
+// arguments and deployments; [ErrClosed].
+func (l *Locker) Acquire(ctx context.Context, name string, opts ...LockOption) (*Lease, error) {
+	o, err := l.callOptions(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	return l.acquire(ctx, name, &o)
+}
+
+// TryAcquire is Acquire in exactly one round: it never waits for a holder.
+func (l *Locker) TryAcquire(ctx context.Context, name string, opts ...LockOption) (*Lease, error) {
+	o, err := l.callOptions(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	o.wait = 0
+	return l.acquire(ctx, name, &o)
+}
+
+// callOptions checks the arguments of a call, before any I/O.
+func (l *Locker) callOptions(ctx context.Context, name string, opts []LockOption) (lockSettings, error) {
+	o := l.set.lock
+	if err := checkName(name); err != nil {
+		return o, err
+	}
+	if len(opts) > 0 {
+		for _, opt := range opts {
+			if opt == nil {
+				return o, &ConfigError{"option", "nil", "leave it out"}
+			}
+			opt.applyLock(&o)
+		}
+		if err := o.check(&l.set); err != nil {
+			return o, err
+		}
+	}
+	if held, _ := ctx.Value(heldKey{l, name}).(*Lease); held != nil && held.Err() == nil {
+		return o, &ConfigError{"name", `"` + name + `"`, "is held by the lease in this context, so acquiring it would wait for itself; " +
+			"use that lease (FromContext), or a context without it"}
+	}
+	return o, nil
+}
+
+// acquire runs rounds until one wins.
+func (l *Locker) acquire(ctx context.Context, name string, o *lockSettings) (*Lease, error) {
+	if l.isClosed() {
+		return nil, ErrClosed
+	}
+	hctx := l.tellAcquire(ctx, name)
+	start := quick(l.set.clock).mono
+	w := &waiting{l: l, name: name, o: o}
+	lease, err := w.run(ctx)
+	if l.set.hooks != nil {
+		l.tellAcquired(hctx, AcquireEvent{
+			Name: name, Attempts: w.attempts, Waited: quick(l.set.clock).mono - start, Err: err,
+		})
+	}
+	return lease, err
+}
+
+// waiting is one call's way to the lock.
+type waiting struct {
+	l        *Locker
+	name     string
+	o        *lockSettings
+	attempts int
+	verdict  error            // the last round's
+	ticket   *ticket          // the place in the local line; nil for one round
+	limit    <-chan time.Time // the end of WithWait; nil for Forever
+}
+
+func (w *waiting) run(ctx context.Context) (*Lease, error) {
+	if ctx.Err() != nil {
+		return nil, w.gaveUp(ctx) // before anything is sent
+	}
+	if w.o.wait == 0 {
+		return w.try(ctx)
+	}
+	if w.o.wait != Forever {
+		t := time.NewTimer(w.o.wait)
+		defer t.Stop()
+		w.limit = t.C
+	}
+	var first bool
+	w.ticket, first = w.l.lines.enter(w.name)
+	defer w.l.lines.exit(w.name, w.ticket)
+	if !first {
+		if over, err := w.queue(ctx); over {
+			return nil, err
+		}
+	}
+	for {
+		lease, err := w.try(ctx)
+		if err == nil || w.final(err) {
+			return lease, err
+		}
+		w.l.lines.judged(w.name, w.verdict)
+		over, err := w.pause(ctx)
+		if over {
+			return nil, err
+		}
+	}
+}
+
+// final says that waiting does not mend an error.
+func (w *waiting) final(err error) bool {
+	var ended *waitError
+	return errors.Is(err, ErrConfig) && !errors.Is(err, ErrNoQuorum) && !errors.Is(err, ErrHeld) ||
+		errors.Is(err, ErrClosed) || errors.As(err, &ended)
+}
+
+// try is one round.
+func (w *waiting) try(ctx context.Context) (*Lease, error) {
+	l := w.l
+	if l.isClosed() {
+		return nil, ErrClosed
+	}
+	if nodes := l.ward.foreignNodes(); len(nodes) > 0 {
+		l.recheck(ctx, nodes)
+	}
+	w.attempts++
+	b := l.newHolder(w.name, w.o)
+	err := b.acquire(ctx)
+	if err == nil {
+		b.watch()
+		if l.isClosed() {
+			b.mu.Lock()
+			b.lose(LostClosed) // Close came between; unlocks
+		}
+		return newLease(ctx, b), nil
+	}
+	var ended *waitError
+	if errors.As(err, &ended) {
+		if ended.verdict == nil {
+			ended.verdict = w.verdict
+		}
+		return nil, err
+	}
+	var q *QuorumError
+	if errors.As(err, &q) {
+		if q.held() {
+			l.probe(ctx, b, q)
+		}
+		if errors.Is(err, ErrQuarantined) {
+			l.log.warn("quarantine", "redlock: no quorum while nodes are in quarantine; new nodes need redlock init",
+				"name", w.name, "for", q.RetryAfter)
+		}
+	}
+	if l.isClosed() {
+		return nil, ErrClosed
+	}
+	w.verdict = err
+	return nil, err
+}
+
+// queue waits for the turn in the local line.
+func (w *waiting) queue(ctx context.Context) (over bool, err error) {
+	select {
+	case <-w.ticket.turn:
+		return false, nil
+	case <-ctx.Done():
+		w.verdict = w.l.lines.verdict(w.name)
+		return true, w.gaveUp(ctx)
+	case <-w.l.closed:
+		return true, ErrClosed
+	case <-w.limit:
+	}
+	if w.verdict = w.l.lines.verdict(w.name); w.verdict != nil {
+		return true, w.verdict
+	}
+	_, err = w.try(ctx) // nobody in the line has heard a verdict yet
+	return true, err
+}
+
+// pause waits before the next round: for the back-off, but not past the moment
+// from which the name may be free, and until a lease of this process on it ends.
+func (w *waiting) pause(ctx context.Context) (over bool, err error) {
+	d := max(w.o.backoff(w.attempts), 0)
+	var q *QuorumError
+	if errors.As(w.verdict, &q) && q.RetryAfter > 0 {
+		d = min(d, q.RetryAfter+time.Millisecond)
+	}
+	t := getTimer(d)
+	defer putTimer(t)
+	select {
+	case <-t.C:
+		return false, nil
+	case <-w.l.lines.wait(w.ticket):
+		return false, nil
+	case <-ctx.Done():
+		return true, w.gaveUp(ctx)
+	case <-w.l.closed:
+		return true, ErrClosed
+	case <-w.limit:
+		return true, w.verdict
+	}
+}
+
+// gaveUp is the error of a wait that ctx ended.
+func (w *waiting) gaveUp(ctx context.Context) error {
+	return &waitError{ctx: ctx.Err(), cause: context.Cause(ctx), verdict: w.verdict}
+}
