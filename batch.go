@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"os"
 
 	"github.com/redlock-go/redlock/internal/seam"
 )
@@ -23,13 +24,14 @@ func (l *lane) fill(now moment, cancelled []*call) (want, []*call) {
 	}
 	check := false
 	taken := 0
+	abstains := l.n.abstains(now) != nil // known only since the calls were queued
 	l.outAt = len(l.calls)
 	for _, c := range l.queue {
 		if len(l.out) == maxBatch {
 			break
 		}
 		taken++
-		if l.needless(c) {
+		if l.needless(c) || c.op == seam.Acquire && abstains {
 			cancelled = append(cancelled, c)
 			continue
 		}
@@ -127,14 +129,51 @@ func (l *lane) replied(err error, now moment, results []result) []result {
 	if l.sealAt >= 0 {
 		l.n.sealed(&l.replies[l.sealAt], now)
 	}
+	var again []*call
 	for i, c := range l.out {
-		results = l.read(c, &l.replies[l.outAt+i], &st, err, now, results)
+		r := &l.replies[l.outAt+i]
+		if r.Code == seam.None && l.repeats(c, err) {
+			again = l.repeat(c, again)
+			continue
+		}
+		results = l.read(c, r, &st, err, now, results)
 	}
 	l.out = l.out[:0]
+	if len(again) > 0 {
+		l.queue = append(again, l.queue...)
+	}
 	if err != nil {
 		l.broke(err, now)
 	}
 	return results
+}
+
+// repeats says that a call goes out once more on the next connection: its own
+// broke, as an idle one does when the server was restarted, and that is no
+// reason to lose the vote. A node that was silent for the whole timeout is not
+// asked again; who waited for it is gone by then.
+func (l *lane) repeats(c *call, err error) bool {
+	if err == nil || c.retried || isTimeout(err) {
+		return false
+	}
+	return c.t == nil || c.op == seam.Release || c.op == opRecheck || !c.t.over.Load()
+}
+
+// repeat puts a call on the list of those that go out again. Whether a SET of
+// an unknown outcome was executed does not matter: the next connection kills
+// the one that carried it and deletes what it may have set, then sets anew.
+func (l *lane) repeat(c *call, again []*call) []*call {
+	c.retried = true
+	if c.op == seam.Acquire {
+		again = append(again, &call{op: seam.Release, node: c.node, t: c.t, undo: true})
+	}
+	return append(again, c)
+}
+
+// isTimeout tells silence from a connection that broke.
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &t) && t.Timeout()
 }
 
 // read turns one reply into its answer, or sends the call round again.
@@ -169,9 +208,9 @@ func (l *lane) read(c *call, r *seam.Reply, st *standing, err error, now moment,
 	case seam.Release:
 		switch {
 		case r.Code == seam.None || r.Code == seam.Error:
-			l.owe(c, now)
+			l.owe(c)
 		case len(l.lost) > 0:
-			l.owe(c, now) // an older connection may still write what this deleted
+			l.owe(c) // an older connection may still write what this deleted
 		default:
 			l.paid(c.t.token)
 		}

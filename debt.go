@@ -36,7 +36,7 @@ const (
 
 // owe makes a debt of a release. An undo of something that was never sent owes
 // nothing.
-func (l *lane) owe(c *call, now moment) {
+func (l *lane) owe(c *call) {
 	if c.t == nil || !c.t.sent[l.n.index] {
 		return
 	}

@@ -27,8 +27,7 @@ func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Contex
 	fnErr := lease.run(ctx, fn)
 	finished = true
 	lost := lease.Err()
-	var gone *LostError
-	if released := lease.Release(ctx); errors.As(released, &gone) && lost == nil {
+	if gone, ok := errors.AsType[*LostError](lease.Release(ctx)); ok && lost == nil {
 		lost = gone
 	}
 	switch {

@@ -24,8 +24,7 @@ type holder struct {
 	left    time.Duration // validity that was left when Release was first called
 
 	cancel  context.CancelCauseFunc // of the Context, once somebody asked for it
-	ctx     context.Context
-	watched bool // renewed by the scheduler; guarded by mu
+	watched bool                    // renewed by the scheduler; guarded by mu
 
 	due  time.Duration // of the scheduler, guarded by it
 	slot int           // of the scheduler, guarded by it
@@ -155,8 +154,8 @@ func (b *holder) await(ctx context.Context) error {
 		return nil
 	default:
 	}
-	t := getTimer(b.l.set.nodeTimeout)
-	defer putTimer(t)
+	t := b.l.getTimer(b.l.set.nodeTimeout)
+	defer b.l.putTimer(t)
 	select {
 	case <-b.decided:
 		return nil
@@ -169,18 +168,19 @@ func (b *holder) await(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// timers of waiting callers are reused.
-var timers = sync.Pool{New: func() any { return time.NewTimer(time.Hour) }}
-
-func getTimer(d time.Duration) *time.Timer {
-	t := timers.Get().(*time.Timer)
+// getTimer gives a waiting caller a timer that another one may have used.
+func (l *Locker) getTimer(d time.Duration) *time.Timer {
+	t, ok := l.timers.Get().(*time.Timer)
+	if !ok {
+		return time.NewTimer(d)
+	}
 	t.Reset(d)
 	return t
 }
 
-func putTimer(t *time.Timer) {
+func (l *Locker) putTimer(t *time.Timer) {
 	t.Stop()
-	timers.Put(t)
+	l.timers.Put(t)
 }
 
 // undo releases a failed attempt on every node that was sent it, also where the

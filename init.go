@@ -32,6 +32,7 @@ func (l *Locker) Init(ctx context.Context) error { return l.init(ctx, false) }
 func (l *Locker) InitForce(ctx context.Context) error { return l.init(ctx, true) }
 
 func (l *Locker) init(ctx context.Context, force bool) error {
+	defer l.sealByHand()()
 	seen, err := l.survey(ctx, "init")
 	if err != nil {
 		return err
@@ -63,6 +64,16 @@ func (l *Locker) init(ctx context.Context, force bool) error {
 	return l.writeSeals(ctx, "init", fresh, func(i int) seam.Call {
 		return seam.Call{Value: l.ward.spec(l.voters[i].n.db).text(0, seen[i].reply.Replid)}
 	})
+}
+
+// sealByHand keeps the lanes from sealing nodes with a quarantine until the
+// function that it returns is called.
+func (l *Locker) sealByHand() (end func()) {
+	l.ward.byHand.Add(1)
+	return func() {
+		l.ward.byHand.Add(-1)
+		l.askedAll()
+	}
 }
 
 // initForgetful gives the nodes that forgot the ordinary quarantine.
@@ -107,8 +118,7 @@ func (l *Locker) survey(ctx context.Context, op string) ([]answer, error) {
 		}
 		e.Failed++
 		e.Nodes = appendNode(e.Nodes, l.names[i], op, a.err)
-		var c *ConfigError
-		if errors.As(a.err, &c) {
+		if _, ok := errors.AsType[*ConfigError](a.err); ok {
 			conf = a.err
 		}
 	}
@@ -197,6 +207,7 @@ func (v *voter) resealed(r *seam.Reply) {
 // a *[QuorumError]; it may be repeated, and has to be, until it returns nil.
 // Nothing is locked until the quarantine ends.
 func (l *Locker) Reseal(ctx context.Context) error {
+	defer l.sealByHand()()
 	seen, err := l.survey(ctx, "reseal")
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/seam"
@@ -81,12 +80,12 @@ func (l *lane) submit(c *call, now moment) *answer {
 	switch {
 	case l.failing() && !c.patient:
 		if c.op == seam.Release {
-			l.owe(c, now)
+			l.owe(c)
 		}
 		return &answer{vote: l.n.failVote(l.failure), err: l.failure}
 	case len(l.queue) >= maxQueue:
 		if c.op == seam.Release {
-			l.owe(c, now)
+			l.owe(c)
 		}
 		return &answer{vote: voteFailed, err: errQueueFull}
 	case c.op == seam.Acquire:
@@ -169,7 +168,7 @@ func (l *lane) down(err error, now moment) (failed []*call) {
 	failed, l.queue = l.queue, nil
 	for _, c := range failed {
 		if c.op == seam.Release || c.op == opRecheck {
-			l.owe(c, now)
+			l.owe(c)
 		}
 	}
 	l.n.laneDown(err)
@@ -254,4 +253,4 @@ func (n *node) helloError(r *seam.Reply) error {
 
 var errHungUp = errors.New("the connection led to a server that cannot vote")
 
-var errReplica = fmt.Errorf("it is a replica, and a vote on it would be lost at the next sync; list its master instead")
+var errReplica = errors.New("it is a replica, and a vote on it would be lost at the next sync; list its master instead")

@@ -207,8 +207,8 @@ func (b *holder) extend(ctx context.Context, ttl time.Duration) error {
 // awaitExtend waits for an extend round to be decided, at most for the node
 // timeout.
 func (b *holder) awaitExtend(ctx context.Context, ended <-chan struct{}) error {
-	t := getTimer(b.l.set.nodeTimeout)
-	defer putTimer(t)
+	t := b.l.getTimer(b.l.set.nodeTimeout)
+	defer b.l.putTimer(t)
 	select {
 	case <-ended:
 	case <-t.C:

@@ -161,13 +161,12 @@ func (l *Locker) tellAcquire(ctx context.Context, name string) context.Context {
 	if h == nil || h.AcquireStart == nil {
 		return ctx
 	}
-	out := ctx
-	l.events.guard(func() {
-		if c := h.AcquireStart(ctx, name); c != nil {
-			out = c
-		}
-	})
-	return out
+	var started context.Context
+	l.events.guard(func() { started = h.AcquireStart(ctx, name) })
+	if started == nil {
+		return ctx
+	}
+	return started
 }
 
 func (l *Locker) tellAcquired(ctx context.Context, e AcquireEvent) {

@@ -27,6 +27,7 @@ type Locker struct {
 	log    *logger
 	events *dispatcher
 	token  func() string
+	timers sync.Pool // of *time.Timer
 
 	closing sync.Once
 	closed  chan struct{}

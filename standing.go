@@ -257,8 +257,7 @@ func (n *node) correct(micros int64, sent instant) {
 
 // failVote tells trouble from configuration (promise P2).
 func (n *node) failVote(err error) vote {
-	var c *ConfigError
-	if errors.As(err, &c) {
+	if _, ok := errors.AsType[*ConfigError](err); ok {
 		return voteConfig
 	}
 	return voteFailed
@@ -279,8 +278,7 @@ func explain(err error) error {
 		{"without any password configured", "the node has no password; give none"},
 	} {
 		if strings.Contains(text, rule.word) {
-			var already *ConfigError
-			if errors.As(err, &already) {
+			if _, ok := errors.AsType[*ConfigError](err); ok {
 				return err
 			}
 			return &ConfigError{What: "refused", Value: text, Rule: rule.do}

@@ -52,7 +52,7 @@ type call struct {
 	own  *seam.Call    // calls without a tenure
 	sink sink          // nil: nobody wants the answer
 
-	retried bool // an extend that was Stale and got its second chance
+	retried bool // it had its second chance: a connection that broke, an extend that was Stale
 	patient bool // the caller has nothing better to ask: wait for a probe instead of failing fast
 	undo    bool // a release of an attempt that failed: needed only where something was sent
 }

@@ -297,8 +297,15 @@ func (r *runner) hangUp() {
 func (r *runner) deliverDropped() {
 	for i, c := range r.dropped {
 		a := answer{vote: voteFailed, err: errCancelled}
-		if c.op == seam.Release {
+		switch {
+		case c.op == seam.Release:
 			a = answer{code: seam.Gone}
+		case c.op == seam.Acquire:
+			r.v.mu.Lock()
+			if q := r.v.n.abstains(quick(r.v.clock)); q != nil {
+				a = *q
+			}
+			r.v.mu.Unlock()
 		}
 		deliver(c, &a)
 		r.dropped[i] = nil

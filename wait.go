@@ -119,9 +119,9 @@ func (w *waiting) run(ctx context.Context) (*Lease, error) {
 
 // final says that waiting does not mend an error.
 func (w *waiting) final(err error) bool {
-	var ended *waitError
-	return errors.Is(err, ErrConfig) && !errors.Is(err, ErrNoQuorum) && !errors.Is(err, ErrHeld) ||
-		errors.Is(err, ErrClosed) || errors.As(err, &ended)
+	_, ended := errors.AsType[*waitError](err)
+	return ended || errors.Is(err, ErrClosed) ||
+		errors.Is(err, ErrConfig) && !errors.Is(err, ErrNoQuorum) && !errors.Is(err, ErrHeld)
 }
 
 // try is one round.
@@ -144,15 +144,13 @@ func (w *waiting) try(ctx context.Context) (*Lease, error) {
 		}
 		return newLease(ctx, b), nil
 	}
-	var ended *waitError
-	if errors.As(err, &ended) {
+	if ended, ok := errors.AsType[*waitError](err); ok {
 		if ended.verdict == nil {
 			ended.verdict = w.verdict
 		}
 		return nil, err
 	}
-	var q *QuorumError
-	if errors.As(err, &q) {
+	if q, ok := errors.AsType[*QuorumError](err); ok {
 		if q.held() {
 			l.probe(ctx, b, q)
 		}
@@ -191,12 +189,11 @@ func (w *waiting) queue(ctx context.Context) (over bool, err error) {
 // from which the name may be free, and until a lease of this process on it ends.
 func (w *waiting) pause(ctx context.Context) (over bool, err error) {
 	d := max(w.o.backoff(w.attempts), 0)
-	var q *QuorumError
-	if errors.As(w.verdict, &q) && q.RetryAfter > 0 {
+	if q, ok := errors.AsType[*QuorumError](w.verdict); ok && q.RetryAfter > 0 {
 		d = min(d, q.RetryAfter+time.Millisecond)
 	}
-	t := getTimer(d)
-	defer putTimer(t)
+	t := w.l.getTimer(d)
+	defer w.l.putTimer(t)
 	select {
 	case <-t.C:
 		return false, nil

@@ -24,6 +24,7 @@ type ward struct {
 	foreign []error // a foreign seal, as the ConfigError that it makes
 
 	nForeign atomic.Int32 // read without the lock on the hot path
+	byHand   atomic.Int32 // an Init or Reseal is at work: the lanes leave sealing to it
 }
 
 func newWard(names []string, mode, prefix string, maxTTL time.Duration) *ward {
@@ -62,7 +63,7 @@ func (w *ward) ask(i int) (last bool) {
 func (w *ward) maySeal() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.unasked == 0 && w.nForeign.Load() == 0
+	return w.unasked == 0 && w.nForeign.Load() == 0 && w.byHand.Load() == 0
 }
 
 // meet records that node i is the server runID, and says which other node of

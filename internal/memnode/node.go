@@ -1,0 +1,217 @@
+// Package memnode is a Redis master in memory: it answers the calls of package
+// seam as redis-server 7.0 does with the scripts of this module, and has the
+// faults that tests, the demo and the simulator want. A differential test in
+// the root package holds it equal to a real server.
+package memnode
+
+import (
+	"crypto/sha1" // #nosec G505 -- ids of 40 hex digits, not security
+	"encoding/hex"
+	"fmt"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/seam"
+)
+
+// Node is one server. All methods are safe for concurrent use.
+type Node struct {
+	name string
+	now  func() time.Time
+
+	mu       sync.Mutex
+	data     map[string]entry
+	life     int // processes so far
+	history  int // replication histories so far
+	runID    string
+	replid   string
+	replica  bool
+	down     bool
+	hung     bool
+	sessions map[*Session]struct{}
+	lastID   int64
+	backlog  []*request // what came while it hung, in order
+	commands int
+
+	// The clock: true time since base, at rate, plus offset.
+	base   time.Time
+	offset time.Duration
+	rate   float64
+
+	delay     time.Duration
+	lose      bool
+	refuse    map[seam.Op]error
+	refuseAll error
+	maxMemory int64
+	policy    string
+}
+
+// entry is one key.
+type entry struct {
+	value string
+	list  bool  // a type that is no lock
+	at    int64 // ms of the node's time; 0 = no TTL
+}
+
+// New starts a node with empty memory. now is true time; nil for time.Now.
+func New(name string, now func() time.Time) *Node {
+	if now == nil {
+		now = time.Now
+	}
+	n := &Node{
+		name: name, now: now, data: make(map[string]entry), sessions: make(map[*Session]struct{}),
+		refuse: make(map[seam.Op]error), rate: 1, policy: "noeviction", base: now(),
+	}
+	n.reborn()
+	return n
+}
+
+// reborn is a new process: new run_id, new replication history, no sessions.
+func (n *Node) reborn() {
+	n.life++
+	n.runID = ident("run", n.name, n.life)
+	n.lastID = 0
+	n.replica = false
+	n.newHistory()
+}
+
+func (n *Node) newHistory() {
+	n.history++
+	n.replid = ident("repl", n.name, n.history)
+}
+
+// ident is an id of 40 hex digits that looks like a server's and is the same in
+// every run.
+func ident(kind, name string, count int) string {
+	sum := sha1.Sum(fmt.Appendf(nil, "%s %s %d", kind, name, count)) // #nosec G401
+	return hex.EncodeToString(sum[:])
+}
+
+// micros is the node's TIME.
+func (n *Node) micros() int64 {
+	now := n.now()
+	since := time.Duration(float64(now.Sub(n.base)) * n.rate)
+	return n.base.Add(since + n.offset).UnixMicro()
+}
+
+func (n *Node) millis() int64 { return n.micros() / 1000 }
+
+// get is the entry at a key, unless its time is up.
+func (n *Node) get(key string) (entry, bool) {
+	e, ok := n.data[key]
+	if ok && e.at != 0 && n.millis() > e.at {
+		delete(n.data, key)
+		return entry{}, false
+	}
+	return e, ok
+}
+
+// set writes a string; ttl 0 is none.
+func (n *Node) set(key, value string, ttl time.Duration) {
+	e := entry{value: value}
+	if ttl > 0 {
+		e.at = n.millis() + ttl.Milliseconds()
+	}
+	n.data[key] = e
+}
+
+// pttl is PTTL: -1 without TTL, -2 without key.
+func (n *Node) pttl(key string) int64 {
+	e, ok := n.get(key)
+	switch {
+	case !ok:
+		return -2
+	case e.at == 0:
+		return -1
+	}
+	return e.at - n.millis()
+}
+
+// Put sets a string key from outside; a ttl of 0 sets none.
+func (n *Node) Put(key, value string, ttl time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.set(key, value, ttl)
+}
+
+// PutList sets a key that is a list.
+func (n *Node) PutList(key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.data[key] = entry{list: true}
+}
+
+// Delete removes a key.
+func (n *Node) Delete(key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.data, key)
+}
+
+// Get reads a key and the time it has yet: -1 ns without TTL.
+func (n *Node) Get(key string) (value string, ttl time.Duration, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e, ok := n.get(key)
+	if !ok {
+		return "", 0, false
+	}
+	return e.value, pttlOf(n.pttl(key)), true
+}
+
+// Keys lists the keys that stand, sorted.
+func (n *Node) Keys() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var keys []string
+	for key := range n.data {
+		if _, ok := n.get(key); ok {
+			keys = append(keys, key)
+		}
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// Commands is how many calls were executed.
+func (n *Node) Commands() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.commands
+}
+
+// RunID and Replid are the node's ids now.
+func (n *Node) RunID() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.runID
+}
+
+// Replid is the master_replid.
+func (n *Node) Replid() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.replid
+}
+
+// pttlOf keeps PTTL's -1 and -2 as they are.
+func pttlOf(ms int64) time.Duration {
+	if ms < 0 {
+		return time.Duration(ms)
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// withPrefix lists string keys by prefix, sorted.
+func (n *Node) withPrefix(prefix string) []string {
+	var keys []string
+	for key := range n.data {
+		if e, ok := n.get(key); ok && !e.list && strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	sort.Strings(keys)
+	return keys
+}

@@ -1,0 +1,237 @@
+// Package redisproc starts real redis-servers as child processes on loopback,
+// for tests, the demo and the benchmark, and breaks them on request. A server
+// dies with the process that started it.
+package redisproc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options say how a server is started. The zero Options are one without
+// persistence on a free port.
+type Options struct {
+	AppendOnly bool     // appendonly yes, appendfsync always
+	Args       []string // more arguments of redis-server
+}
+
+// Server is one redis-server. Its methods are safe for concurrent use.
+type Server struct {
+	path string
+	opt  Options
+	dir  string
+	port int
+
+	mu   sync.Mutex
+	proc *process
+}
+
+// process is one run of a server.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has been waited for
+}
+
+// Find is the path of redis-server, or an error that says how to get it.
+func Find() (string, error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return "", fmt.Errorf("redis-server is not installed (apt-get install redis-server): %w", err)
+	}
+	return path, nil
+}
+
+// Start starts a server and waits until it answers.
+func Start(ctx context.Context, opt Options) (*Server, error) {
+	path, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "redlock-redis-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{path: path, opt: opt, dir: dir}
+	// A port that is free now may be taken when the server binds it.
+	for range 5 {
+		if s.port, err = freePort(); err != nil {
+			break
+		}
+		if err = s.start(ctx); err == nil {
+			return s, nil
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(err, s.Close())
+}
+
+// StartN starts n servers with the same options.
+func StartN(ctx context.Context, n int, opt Options) ([]*Server, error) {
+	var all []*Server
+	for range n {
+		s, err := Start(ctx, opt)
+		if err != nil {
+			for _, s := range all {
+				err = errors.Join(err, s.Close())
+			}
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// Addr is the server's address, which it keeps over restarts.
+func (s *Server) Addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
+
+// PID is the process id, 0 while the server is down.
+func (s *Server) PID() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc == nil {
+		return 0
+	}
+	return s.proc.cmd.Process.Pid
+}
+
+// start runs the process and waits for PONG.
+func (s *Server) start(ctx context.Context) error {
+	args := []string{
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "",
+		"--logfile", filepath.Join(s.dir, "redis.log"), "--enable-debug-command", "yes", "--appendonly", "no",
+	}
+	if s.opt.AppendOnly {
+		args = append(args[:len(args)-1], "yes", "--appendfsync", "always")
+	}
+	cmd := exec.Command(s.path, append(args, s.opt.Args...)...) //nolint:noctx // it outlives ctx, and ends with Kill or with us
+	cmd.SysProcAttr = dieWithParent()
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		// The kernel sends the death signal when the *thread* that forked
+		// ends, so one is kept for as long as the child lives.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+		}
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.proc = p
+	s.mu.Unlock()
+	if err := s.ready(ctx, p); err != nil {
+		s.Kill()
+		return fmt.Errorf("%w%s", err, s.lastLog())
+	}
+	return nil
+}
+
+// ready waits until the server answers.
+func (s *Server) ready(ctx context.Context, p *process) error {
+	c := redis.NewClient(&redis.Options{
+		Addr: s.Addr(), DisableIdentity: true, MaxRetries: -1, DialerRetries: 1, PoolSize: 1_000_000, MaxActiveConns: 1,
+		DialTimeout: time.Second, ReadTimeout: time.Second, Protocol: 2,
+	})
+	defer c.Close()
+	poll := time.NewTicker(2 * time.Millisecond)
+	defer poll.Stop()
+	limit := time.NewTimer(10 * time.Second)
+	defer limit.Stop()
+	for {
+		if err := c.Ping(ctx).Err(); err == nil {
+			return nil
+		}
+		select {
+		case <-poll.C:
+		case <-p.done:
+			return errors.New("redis-server ended at once")
+		case <-limit.C:
+			return errors.New("redis-server did not answer within 10 s")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// lastLog is the end of the server's log, for an error.
+func (s *Server) lastLog() string {
+	text, err := os.ReadFile(filepath.Join(s.dir, "redis.log"))
+	if err != nil || len(text) == 0 {
+		return ""
+	}
+	return "; its log ends: " + string(text[max(0, len(text)-400):])
+}
+
+// signal sends a signal to the server if it runs.
+func (s *Server) signal(sig syscall.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.proc != nil {
+		_ = s.proc.cmd.Process.Signal(sig)
+	}
+}
+
+// Stop stops the server with SIGSTOP: it hangs until Cont.
+func (s *Server) Stop() { s.signal(syscall.SIGSTOP) }
+
+// Cont lets a stopped server go on.
+func (s *Server) Cont() { s.signal(syscall.SIGCONT) }
+
+// Kill ends the server with SIGKILL and waits until it is gone.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	p := s.proc
+	s.proc = nil
+	s.mu.Unlock()
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.done
+}
+
+// Restart kills the server, if it runs, and starts it on the same port: with
+// what it persisted, or empty.
+func (s *Server) Restart(ctx context.Context, empty bool) error {
+	s.Kill()
+	if empty {
+		if err := os.RemoveAll(filepath.Join(s.dir, "appendonlydir")); err != nil {
+			return err
+		}
+	}
+	return s.start(ctx)
+}
+
+// Close kills the server and removes its folder.
+func (s *Server) Close() error {
+	s.Kill()
+	return os.RemoveAll(s.dir)
+}

@@ -1,0 +1,143 @@
+package redlock
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/redlock-go/redlock/internal/seam"
+)
+
+// Master is an independent Redis master as a voter. The options are copied; of
+// them count the address, credentials, database, TLS, Dialer and ClientName.
+// Timeouts and pools are the Locker's own (see [WithNodeTimeout]).
+func Master(opt *redis.Options) Node {
+	if opt == nil {
+		return Node{err: &ConfigError{"node", "nil options", "give the address of a Redis master"}}
+	}
+	d := newRedisDialer(opt)
+	return Node{dialer: d, where: d.where()}
+}
+
+// Client is the master that a client of yours is connected to. Its options are
+// copied; the client itself is neither used nor closed.
+func Client(c *redis.Client) Node {
+	if c == nil {
+		return Node{err: &ConfigError{"node", "nil client", "give a connected *redis.Client, or use Master"}}
+	}
+	opt := c.Options()
+	if opt.Addr == "FailoverClient" {
+		return Node{err: &ConfigError{
+			"node", "failover client",
+			"hides which master it talks to, so its vote cannot be trusted; list the masters themselves",
+		}}
+	}
+	return Master(opt)
+}
+
+// redisDialer connects lanes to one server. Each connection is a go-redis
+// client of its own with a pool of one: a pool answers from a cached error
+// after PoolSize failed dials and probes once a second, and a lane has to know
+// at once.
+type redisDialer struct {
+	opt  redis.Options
+	name string
+}
+
+func newRedisDialer(opt *redis.Options) *redisDialer {
+	d := &redisDialer{opt: *opt}
+	o := &d.opt
+	if o.Addr == "" {
+		o.Addr = "localhost:6379"
+	}
+	if o.Network == "" {
+		o.Network = "tcp"
+		if o.Addr[0] == '/' {
+			o.Network = "unix"
+		}
+	}
+	if o.ClientName == "" {
+		o.ClientName = "redlock"
+	}
+	o.Protocol = 2 // RESP3 costs 18–87 allocations more per pair
+	o.MaxRetries, o.DialerRetries = -1, 1
+	o.ContextTimeoutEnabled = true
+	o.DisableIdentity = true
+	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = 1, 0, 0, 0
+	o.PipelinePoolSize = -1
+	o.ConnMaxIdleTime, o.ConnMaxLifetime = -1, -1
+	o.Limiter = nil
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
+	d.name = o.Addr
+	if o.Network == "unix" {
+		d.name = "unix:" + o.Addr
+	}
+	if o.DB != 0 {
+		d.name = fmt.Sprintf("%s/%d", d.name, o.DB)
+	}
+	return d
+}
+
+// where is the address alone: two databases of one server are one server.
+func (d *redisDialer) where() string { return d.opt.Network + " " + d.opt.Addr }
+
+func (d *redisDialer) Node() string { return d.name }
+func (d *redisDialer) DB() int      { return d.opt.DB }
+
+// Dial connects, authenticates and selects the database.
+func (d *redisDialer) Dial(timeout time.Duration) (seam.Conn, error) {
+	opt := d.opt
+	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = timeout, timeout, timeout, timeout
+	c := &redisConn{}
+	opt.Dialer = c.remember(&opt)
+	client := redis.NewClient(&opt)
+	c.client, c.conn = client, client.Conn()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	// The first command dials and says HELLO, AUTH and SELECT on the way. Any
+	// answer of the server is one: LOADING, say, is for the connection check.
+	if err := c.conn.Ping(ctx).Err(); err != nil {
+		if _, answered := err.(redis.Error); !answered { //nolint:errorlint // a wrapped one failed before PING
+			c.Close()
+			return nil, err
+		}
+	}
+	c.pipe = c.conn.Pipeline()
+	return c, nil
+}
+
+// remember makes the connection's dialer keep the net.Conn, so that Close works
+// while a batch is out.
+func (c *redisConn) remember(opt *redis.Options) func(context.Context, string, string) (net.Conn, error) {
+	dial := opt.Dialer
+	if dial == nil {
+		dial = redis.NewDialer(opt)
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.closed {
+			_ = nc.Close()
+			return nil, net.ErrClosed
+		}
+		c.net = nc
+		return nc, nil
+	}
+}
+
+// socket is what Close needs, guarded by its own lock.
+type socket struct {
+	mu     sync.Mutex
+	net    net.Conn
+	closed bool
+}

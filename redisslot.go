@@ -1,0 +1,242 @@
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/redlock-go/redlock/internal/seam"
+)
+
+// slot holds the commands of one call, made once per connection. Their
+// arguments point at its fields, which load fills in.
+type slot struct {
+	op   seam.Op
+	cmds []redis.Cmder // what load chose for the call
+
+	key, token, label, labelKey, markKey string
+	sealKey, quarKey, expect, value      string
+	force, addr                          string
+	ttl, keep, notAfter, clientID        int64
+
+	plain    redis.Cmder // without a label
+	labelled redis.Cmder // with one; nil where it makes no difference
+	one, all []redis.Cmder
+}
+
+func (s *slot) cmd() redis.Cmder { return s.cmds[0] }
+
+// newSlot makes the commands of an op.
+func newSlot(op seam.Op) *slot {
+	s := &slot{op: op}
+	ctx := context.Background()
+	switch op {
+	case seam.Acquire:
+		s.plain = redis.NewStatusCmd(ctx, "set", &s.key, &s.token, "nx", "px", &s.ttl)
+		s.labelled = redis.NewIntCmd(ctx, "evalsha", acquireScript.sha, 2, &s.key, &s.labelKey, &s.token, &s.ttl, &s.label)
+	case seam.Extend:
+		s.plain = redis.NewIntSliceCmd(ctx, "evalsha", extendScript.sha, 2, &s.key, &s.markKey, &s.token, &s.ttl, &s.notAfter)
+		s.labelled = redis.NewIntSliceCmd(ctx, "evalsha", extendScript.sha, 3, &s.key, &s.markKey, &s.labelKey,
+			&s.token, &s.ttl, &s.notAfter, &s.label)
+	case seam.Release:
+		s.plain = redis.NewIntCmd(ctx, "evalsha", releaseScript.sha, 1, &s.key, &s.token, &s.keep)
+		s.labelled = redis.NewIntCmd(ctx, "evalsha", releaseScript.sha, 2, &s.key, &s.labelKey, &s.token, &s.keep)
+	case seam.Probe:
+		s.plain = redis.NewStatusCmd(ctx, "type", &s.key)
+		s.all = []redis.Cmder{s.plain, redis.NewIntCmd(ctx, "pttl", &s.key)}
+	case seam.Inspect:
+		s.plain = redis.NewSliceCmd(ctx, "evalsha", inspectScript.sha, 2, &s.key, &s.labelKey)
+	case seam.Break:
+		s.plain = redis.NewSliceCmd(ctx, "evalsha", breakScript.sha, 3, &s.key, &s.markKey, &s.labelKey, &s.token, &s.ttl)
+	case seam.Check:
+		s.plain = redis.NewStringSliceCmd(ctx, "mget", &s.sealKey, &s.quarKey)
+		s.all = []redis.Cmder{s.plain, redis.NewStringCmd(ctx, "info", "replication")}
+	case seam.Seal:
+		s.plain = redis.NewSliceCmd(ctx, "evalsha", sealScript.sha, 2, &s.sealKey, &s.quarKey, &s.expect, &s.value, &s.ttl, &s.force)
+	case seam.Kill:
+		s.plain = redis.NewIntCmd(ctx, "client", "kill", "id", &s.clientID)
+		s.labelled = redis.NewIntCmd(ctx, "client", "kill", "id", &s.clientID, "addr", &s.addr)
+	case seam.Hello:
+		s.all = s.hello(ctx)
+	}
+	s.one = make([]redis.Cmder, 1)
+	return s
+}
+
+// hello are the commands of the connection check.
+func (s *slot) hello(ctx context.Context) []redis.Cmder {
+	cmds := []redis.Cmder{
+		redis.NewIntCmd(ctx, "client", "id"),
+		redis.NewStringCmd(ctx, "client", "info"),
+		redis.NewStringSliceCmd(ctx, "time"),
+		redis.NewStringCmd(ctx, "info", "server"),
+		redis.NewStringCmd(ctx, "info", "memory"),
+		redis.NewStringCmd(ctx, "info", "persistence"),
+		redis.NewStringCmd(ctx, "info", "replication"),
+		redis.NewSliceCmd(ctx, "eval", sealScript.source, 2, &s.sealKey, &s.quarKey, "", "", "0", "0"),
+	}
+	for _, sc := range allScripts() {
+		cmds = append(cmds, redis.NewStringCmd(ctx, "script", "load", sc.source))
+	}
+	return cmds
+}
+
+// load fills in a call and chooses its commands.
+func (s *slot) load(c *seam.Call) {
+	s.key, s.token, s.label, s.labelKey, s.markKey = c.Key, c.Token, c.Label, c.LabelKey, c.MarkKey
+	s.sealKey, s.quarKey, s.expect, s.value = c.SealKey, c.QuarantineKey, c.Expect, c.Value
+	s.ttl, s.keep, s.notAfter = c.TTL.Milliseconds(), c.KeepFor.Milliseconds(), c.NotAfter
+	s.clientID, s.addr = c.ClientID, c.Addr
+	s.force = "0"
+	if c.Force {
+		s.force = "1"
+	}
+	switch {
+	case s.all != nil:
+		s.cmds = s.all
+	case s.plain == nil:
+		s.cmds = nil // Holds and Seals are not pipelined: see scan
+	case s.labelled != nil && (c.LabelKey != "" || c.Op == seam.Kill && c.Addr != ""):
+		s.one[0] = s.labelled
+		s.cmds = s.one
+	default:
+		s.one[0] = s.plain
+		s.cmds = s.one
+	}
+}
+
+// scripted says whether a call is a script that NOSCRIPT may befall.
+func (s *slot) scripted(c *seam.Call) bool {
+	switch c.Op {
+	case seam.Acquire:
+		return c.LabelKey != ""
+	case seam.Extend, seam.Release, seam.Inspect, seam.Break, seam.Seal:
+		return true
+	}
+	return false
+}
+
+func (s *slot) script() script {
+	switch s.op {
+	case seam.Acquire:
+		return acquireScript
+	case seam.Extend:
+		return extendScript
+	case seam.Inspect:
+		return inspectScript
+	case seam.Break:
+		return breakScript
+	case seam.Seal:
+		return sealScript
+	}
+	return releaseScript
+}
+
+// failed fills the reply of a command that has no result: it was not read, or
+// the server refused.
+func failed(err error, r *seam.Reply) bool {
+	if err == nil || errors.Is(err, redis.Nil) {
+		return false
+	}
+	var refusal redis.Error
+	if errors.As(err, &refusal) {
+		r.Code, r.Err = seam.Error, err
+	}
+	return true
+}
+
+// read turns what came back into the reply of the call.
+func (s *slot) read(c *seam.Call, r *seam.Reply) {
+	if len(s.cmds) == 0 {
+		return
+	}
+	err := s.cmd().Err()
+	if failed(err, r) {
+		if s.op == seam.Hello && r.Code == seam.Error {
+			s.readHello(r) // CLIENT ID may be refused where all else works
+		}
+		return
+	}
+	switch cmd := s.cmd().(type) {
+	case *redis.StatusCmd:
+		s.readStatus(cmd, err, r)
+	case *redis.IntCmd:
+		s.readInt(cmd.Val(), r)
+	case *redis.IntSliceCmd:
+		readExtend(cmd.Val(), r)
+	case *redis.SliceCmd:
+		s.readSlice(cmd.Val(), r)
+	case *redis.StringSliceCmd:
+		s.readCheck(cmd.Val(), r)
+	}
+}
+
+// readStatus reads SET and TYPE. OK is inferred from nothing but +OK.
+func (s *slot) readStatus(cmd *redis.StatusCmd, err error, r *seam.Reply) {
+	if s.op == seam.Probe {
+		pttl := s.all[1].(*redis.IntCmd)
+		if failed(pttl.Err(), r) {
+			return
+		}
+		r.Code, r.Type, r.TTL = seam.OK, cmd.Val(), pttlOf(pttl.Val())
+		return
+	}
+	switch {
+	case errors.Is(err, redis.Nil):
+		r.Code = seam.Held
+	case cmd.Val() == "OK":
+		r.Code = seam.OK
+	default:
+		r.Code, r.Err = seam.Error, fmt.Errorf("SET answered %.40q instead of OK", cmd.Val())
+	}
+}
+
+// pttlOf keeps PTTL's -1 and -2 as they are.
+func pttlOf(ms int64) time.Duration {
+	if ms < 0 {
+		return time.Duration(ms)
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+func (s *slot) readInt(v int64, r *seam.Reply) {
+	switch s.op {
+	case seam.Acquire:
+		r.Code = seam.Held
+		if v == 1 {
+			r.Code = seam.OK
+		}
+	case seam.Release:
+		r.Code = seam.Gone
+		if v == 1 {
+			r.Code = seam.Deleted
+		}
+	case seam.Kill:
+		r.Code = seam.OK
+	case seam.Hello:
+		s.readHello(r)
+	}
+}
+
+func readExtend(v []int64, r *seam.Reply) {
+	if len(v) == 0 {
+		return
+	}
+	switch v[0] {
+	case 0:
+		r.Code = seam.Other
+	case 1:
+		r.Code = seam.Mine
+	case 2:
+		r.Code = seam.Readded
+	case 3:
+		if len(v) == 2 {
+			r.Code, r.Time = seam.Stale, v[1]
+		}
+	case 4:
+		r.Code = seam.Broken
+	}
+}

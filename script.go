@@ -1,0 +1,44 @@
+package redlock
+
+import (
+	"crypto/sha1" // #nosec G505 -- EVALSHA names scripts by their SHA-1
+	_ "embed"
+	"encoding/hex"
+)
+
+// script is a Lua script that nodes run, and the name by which EVALSHA calls it.
+type script struct{ source, sha string }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source)) // #nosec G401
+	return script{source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+var (
+	//go:embed scripts/acquire.lua
+	acquireSource string
+	//go:embed scripts/extend.lua
+	extendSource string
+	//go:embed scripts/release.lua
+	releaseSource string
+	//go:embed scripts/inspect.lua
+	inspectSource string
+	//go:embed scripts/break.lua
+	breakSource string
+	//go:embed scripts/seal.lua
+	sealSource string
+)
+
+// The scripts are never written after they are made.
+var (
+	acquireScript = newScript(acquireSource)
+	extendScript  = newScript(extendSource)
+	releaseScript = newScript(releaseSource)
+	inspectScript = newScript(inspectSource)
+	breakScript   = newScript(breakSource)
+	sealScript    = newScript(sealSource)
+)
+
+func allScripts() []script {
+	return []script{acquireScript, extendScript, releaseScript, inspectScript, breakScript, sealScript}
+}
