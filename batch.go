@@ -48,7 +48,7 @@ func (l *lane) fill(now moment, cancelled []*call) (want, []*call) {
 	if check {
 		l.checkAt = len(l.calls)
 		l.calls = append(l.calls, seam.Call{
-			Op: seam.Check, SealKey: l.n.ward.sealKey(), QuarantineKey: l.n.ward.quarantineKey(),
+			Op: seam.Check, SealKey: l.n.ward.sealKey, QuarantineKey: l.n.ward.quarantineKey,
 		})
 	}
 	if len(l.calls) == 0 {

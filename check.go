@@ -51,7 +51,7 @@ func (r *NodeReport) add(s Severity, what, do string) {
 // order of the Locker's; a ctx that ends early leaves the rest unreachable.
 func (l *Locker) Check(ctx context.Context) []NodeReport {
 	hello := func(int) seam.Call {
-		return seam.Call{Op: seam.Hello, SealKey: l.ward.sealKey(), QuarantineKey: l.ward.quarantineKey()}
+		return seam.Call{Op: seam.Hello, SealKey: l.ward.sealKey, QuarantineKey: l.ward.quarantineKey}
 	}
 	answers, err := l.ask(ctx, nil, hello)
 	if err != nil && answers == nil {

@@ -100,7 +100,7 @@ func (l *Locker) initForgetful(ctx context.Context, nodes []int, seen []answer) 
 // survey asks every node for its seal, and insists on every answer.
 func (l *Locker) survey(ctx context.Context, op string) ([]answer, error) {
 	answers, err := l.ask(ctx, nil, func(int) seam.Call {
-		return seam.Call{Op: seam.Hello, SealKey: l.ward.sealKey(), QuarantineKey: l.ward.quarantineKey()}
+		return seam.Call{Op: seam.Hello, SealKey: l.ward.sealKey, QuarantineKey: l.ward.quarantineKey}
 	})
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ var errSealedMeanwhile = errors.New("another client wrote the seal at the same t
 func (l *Locker) writeSeals(ctx context.Context, op string, nodes []int, make1 func(i int) seam.Call) error {
 	answers, err := l.ask(ctx, nodes, func(i int) seam.Call {
 		c := make1(i)
-		c.Op, c.SealKey, c.QuarantineKey = seam.Seal, l.ward.sealKey(), l.ward.quarantineKey()
+		c.Op, c.SealKey, c.QuarantineKey = seam.Seal, l.ward.sealKey, l.ward.quarantineKey
 		return c
 	})
 	if err != nil {

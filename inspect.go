@@ -193,6 +193,6 @@ func (e *foreignKeyError) Error() string {
 // recheck asks the nodes that bore a foreign seal whether they still do.
 func (l *Locker) recheck(ctx context.Context, nodes []int) {
 	_, _ = l.ask(ctx, nodes, func(int) seam.Call {
-		return seam.Call{Op: seam.Check, SealKey: l.ward.sealKey(), QuarantineKey: l.ward.quarantineKey()}
+		return seam.Call{Op: seam.Check, SealKey: l.ward.sealKey, QuarantineKey: l.ward.quarantineKey}
 	})
 }

@@ -294,7 +294,7 @@ func (b *holder) free(ctx context.Context) error {
 		*c = call{op: seam.Release, node: int32(i), t: &h.tenure, ttl: keep, sink: b}
 		v.submit(c, now, alone)
 	}
-	_ = b.await(context.WithoutCancel(ctx))
+	_ = b.await(context.Background()) // it ignores the cancellation of ctx: hazard H32
 	err := b.freedResult(left)
 	b.l.lines.ended(h.name)
 	b.l.tellReleased(ctx, ReleaseEvent{Names: []string{h.name}, Held: held, Left: left, Err: err})

@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -82,6 +83,13 @@ func (c *redisConn) slot(call *seam.Call) *slot {
 // exec sends the commands. A server's refusal of one of them is no error.
 func (c *redisConn) exec() error {
 	ctx := context.Background() // the client's own timeouts bound it
+	if len(c.cmds) == 1 {
+		err := c.conn.Process(ctx, c.cmds[0])
+		if err == nil || errors.Is(err, redis.Nil) || isRefusal(err) {
+			return nil
+		}
+		return err
+	}
 	if err := c.pipe.BatchProcess(ctx, c.cmds...); err != nil {
 		return err
 	}
@@ -89,8 +97,7 @@ func (c *redisConn) exec() error {
 	if err == nil {
 		return nil
 	}
-	var refusal redis.Error
-	if !errors.As(err, &refusal) {
+	if !isRefusal(err) {
 		return err
 	}
 	// A refusal of the first command, say READONLY, is reported as the error of
@@ -99,6 +106,14 @@ func (c *redisConn) exec() error {
 		return err
 	}
 	return nil
+}
+
+// isRefusal tells what the server said from what befell the connection. After a
+// READONLY go-redis calls the connection bad and repeats that reply for every
+// later command, which was never sent.
+func isRefusal(err error) bool {
+	var refusal redis.Error
+	return errors.As(err, &refusal) && !strings.HasPrefix(err.Error(), "redis: Conn is in a bad state")
 }
 
 func isNoScript(r *seam.Reply) bool {

@@ -141,8 +141,7 @@ func failed(err error, r *seam.Reply) bool {
 	if err == nil || errors.Is(err, redis.Nil) {
 		return false
 	}
-	var refusal redis.Error
-	if errors.As(err, &refusal) {
+	if isRefusal(err) {
 		r.Code, r.Err = seam.Error, err
 	}
 	return true

@@ -205,7 +205,7 @@ func (n *node) sealed(r *seam.Reply, now moment) {
 
 // sealCall is the Seal that the node needs now. False: none.
 func (n *node) sealCall(now moment) (seam.Call, bool) {
-	c := seam.Call{Op: seam.Seal, SealKey: n.ward.sealKey(), QuarantineKey: n.ward.quarantineKey()}
+	c := seam.Call{Op: seam.Seal, SealKey: n.ward.sealKey, QuarantineKey: n.ward.quarantineKey}
 	switch {
 	case n.sealing:
 		return c, false
@@ -304,7 +304,7 @@ func dropsConn(err error) bool {
 
 // helloCall is the connection check.
 func (n *node) helloCall() seam.Call {
-	return seam.Call{Op: seam.Hello, SealKey: n.ward.sealKey(), QuarantineKey: n.ward.quarantineKey()}
+	return seam.Call{Op: seam.Hello, SealKey: n.ward.sealKey, QuarantineKey: n.ward.quarantineKey}
 }
 
 // ask records that the node was asked for its seal.

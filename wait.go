@@ -15,61 +15,64 @@ import (
 // joined with ctx.Err() when ctx ended; Is [ErrConfig] at once for bad
 // arguments and deployments; [ErrClosed].
 func (l *Locker) Acquire(ctx context.Context, name string, opts ...LockOption) (*Lease, error) {
-	o, err := l.callOptions(ctx, name, opts)
-	if err != nil {
+	w := &waiting{l: l, name: name, o: l.set.lock}
+	if err := w.options(ctx, opts); err != nil {
 		return nil, err
 	}
-	return l.acquire(ctx, name, &o)
+	return w.acquire(ctx)
 }
 
 // TryAcquire is Acquire in exactly one round: it never waits for a holder.
 func (l *Locker) TryAcquire(ctx context.Context, name string, opts ...LockOption) (*Lease, error) {
-	o, err := l.callOptions(ctx, name, opts)
-	if err != nil {
+	w := &waiting{l: l, name: name, o: l.set.lock}
+	if err := w.options(ctx, opts); err != nil {
 		return nil, err
 	}
-	o.wait = 0
-	return l.acquire(ctx, name, &o)
+	w.o.wait = 0
+	return w.acquire(ctx)
 }
 
-// callOptions checks the arguments of a call, before any I/O.
-func (l *Locker) callOptions(ctx context.Context, name string, opts []LockOption) (lockSettings, error) {
-	o := l.set.lock
-	if err := checkName(name); err != nil {
-		return o, err
+// options checks the arguments of a call, before any I/O.
+func (w *waiting) options(ctx context.Context, opts []LockOption) error {
+	if err := checkName(w.name); err != nil {
+		return err
 	}
 	if len(opts) > 0 {
 		for _, opt := range opts {
 			if opt == nil {
-				return o, &ConfigError{"option", "nil", "leave it out"}
+				return &ConfigError{"option", "nil", "leave it out"}
 			}
-			opt.applyLock(&o)
+			opt.applyLock(&w.o)
 		}
-		if err := o.check(&l.set); err != nil {
-			return o, err
+		if err := w.o.check(&w.l.set); err != nil {
+			return err
 		}
 	}
-	if held, _ := ctx.Value(heldKey{l, name}).(*Lease); held != nil && held.Err() == nil {
-		return o, &ConfigError{"name", `"` + name + `"`, "is held by the lease in this context, so acquiring it would wait for itself; " +
+	if _, under := FromContext(ctx); !under {
+		return nil
+	}
+	if held, _ := ctx.Value(heldKey{w.l, w.name}).(*Lease); held != nil && held.Err() == nil {
+		return &ConfigError{"name", `"` + w.name + `"`, "is held by the lease in this context, so acquiring it would wait for itself; " +
 			"use that lease (FromContext), or a context without it"}
 	}
-	return o, nil
+	return nil
 }
 
 // acquire runs rounds until one wins.
-func (l *Locker) acquire(ctx context.Context, name string, o *lockSettings) (*Lease, error) {
+func (w *waiting) acquire(ctx context.Context) (*Lease, error) {
+	l := w.l
 	if l.isClosed() {
 		return nil, ErrClosed
 	}
-	hctx := l.tellAcquire(ctx, name)
-	start := quick(l.set.clock).mono
-	w := &waiting{l: l, name: name, o: o}
-	lease, err := w.run(ctx)
-	if l.set.hooks != nil {
-		l.tellAcquired(hctx, AcquireEvent{
-			Name: name, Attempts: w.attempts, Waited: quick(l.set.clock).mono - start, Err: err,
-		})
+	if l.set.hooks == nil {
+		return w.run(ctx)
 	}
+	started := l.tellAcquire(ctx, w.name)
+	start := quick(l.set.clock).mono
+	lease, err := w.run(ctx)
+	l.tellAcquired(started, AcquireEvent{
+		Name: w.name, Attempts: w.attempts, Waited: quick(l.set.clock).mono - start, Err: err,
+	})
 	return lease, err
 }
 
@@ -77,7 +80,7 @@ func (l *Locker) acquire(ctx context.Context, name string, o *lockSettings) (*Le
 type waiting struct {
 	l        *Locker
 	name     string
-	o        *lockSettings
+	o        lockSettings
 	attempts int
 	verdict  error            // the last round's
 	ticket   *ticket          // the place in the local line; nil for one round
@@ -134,7 +137,7 @@ func (w *waiting) try(ctx context.Context) (*Lease, error) {
 		l.recheck(ctx, nodes)
 	}
 	w.attempts++
-	b := l.newHolder(w.name, w.o)
+	b := l.newHolder(w.name, &w.o)
 	err := b.acquire(ctx)
 	if err == nil {
 		b.watch()

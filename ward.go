@@ -14,7 +14,8 @@ type ward struct {
 	n          int
 	maxTTL     time.Duration
 	quarantine time.Duration // Q
-	prefix     string
+	// Where the seal and the quarantine stand on every node.
+	sealKey, quarantineKey string
 
 	mu      sync.Mutex
 	asked   []bool   // answered the connection check, or failed it, at least once
@@ -30,7 +31,8 @@ type ward struct {
 func newWard(names []string, mode, prefix string, maxTTL time.Duration) *ward {
 	n := len(names)
 	return &ward{
-		mode: mode, n: n, maxTTL: maxTTL, quarantine: quarantineFor(maxTTL), prefix: prefix,
+		mode: mode, n: n, maxTTL: maxTTL, quarantine: quarantineFor(maxTTL),
+		sealKey: "redlock:seal:" + prefix, quarantineKey: "redlock:quarantine:" + prefix,
 		asked: make([]bool, n), unasked: n, runIDs: make([]string, n), names: names, foreign: make([]error, n),
 	}
 }
@@ -39,9 +41,6 @@ func newWard(names []string, mode, prefix string, maxTTL time.Duration) *ward {
 func (w *ward) spec(db int) sealSpec {
 	return sealSpec{mode: w.mode, n: w.n, maxTTL: w.maxTTL.Truncate(time.Millisecond), db: db}
 }
-
-func (w *ward) sealKey() string       { return "redlock:seal:" + w.prefix }
-func (w *ward) quarantineKey() string { return "redlock:quarantine:" + w.prefix }
 
 // ask records that node i was asked for its seal, with or without an answer.
 // It reports whether that was the last one that was missing: the nodes that
