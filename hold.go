@@ -55,7 +55,7 @@ type hold struct {
 	// Held.
 	valid   validity
 	since   moment // when the lease was won
-	seq     uint32 // of the extend round that was sent last
+	seq     uint32 // of the extend or release round that was sent last
 	out     bool   // that round is not decided
 	asked   moment // when it was sent
 	sentTTL time.Duration

@@ -78,7 +78,7 @@ func (b *holder) answered(c *call, a *answer) {
 		b.extendDecided(b.h.extended(i, c.seq, a, read(b.l.set.clock)))
 		return
 	case seam.Release, opRecheck:
-		if f := b.h.released(i, a); f != freeOpen && b.result == freeOpen {
+		if f := b.h.released(i, c.seq, a); f != freeOpen && b.result == freeOpen {
 			b.result = f
 			b.signal()
 		}

@@ -270,7 +270,7 @@ func (b *holder) free(ctx context.Context) error {
 	}
 	left := b.left
 	again := h.state == stateUnfreed
-	h.releaseAll()
+	seq := h.releaseAll()
 	b.result = freeOpen
 	select {
 	case <-b.decided: // of the acquire, or of a Release that was late
@@ -291,7 +291,7 @@ func (b *holder) free(ctx context.Context) error {
 	alone := len(b.l.voters) == 1
 	for i, v := range b.l.voters {
 		c := &calls[i]
-		*c = call{op: seam.Release, node: int32(i), t: &h.tenure, ttl: keep, sink: b}
+		*c = call{op: seam.Release, node: int32(i), seq: seq, t: &h.tenure, ttl: keep, sink: b}
 		v.submit(c, now, alone)
 	}
 	_ = b.await(context.Background()) // it ignores the cancellation of ctx: hazard H32

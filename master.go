@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"reflect"
+	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,7 +40,23 @@ func Client(c *redis.Client) Node {
 			"hides which master it talks to, so its vote cannot be trusted; list the masters themselves",
 		}}
 	}
-	return Master(opt)
+	own := *opt
+	if ownDialer(own.Dialer) {
+		own.Dialer = nil
+	}
+	return Master(&own)
+}
+
+// ownDialer reports whether a client's dialer is the one that go-redis fills in
+// where the user gave none. It is bound to that client's DialTimeout, which over
+// TLS even a context does not shorten, so it is left out. go-redis does not tell
+// it apart, but by its name (which is longer where NewDialer was inlined).
+func ownDialer(dial func(context.Context, string, string) (net.Conn, error)) bool {
+	if dial == nil {
+		return true
+	}
+	f := runtime.FuncForPC(reflect.ValueOf(dial).Pointer())
+	return f != nil && strings.HasPrefix(f.Name(), "github.com/redis/go-redis/v9.") && strings.Contains(f.Name(), "NewDialer.")
 }
 
 // redisDialer connects lanes to one server. Each connection is a go-redis
@@ -71,7 +90,7 @@ func newRedisDialer(opt *redis.Options) *redisDialer {
 	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = 1, 0, 0, 0
 	o.PipelinePoolSize = -1
 	o.ConnMaxIdleTime, o.ConnMaxLifetime = -1, -1
-	o.Limiter = nil
+	o.Limiter, o.PushNotificationProcessor, o.AutoPipelineOptions = nil, nil, nil
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.ClientSideCache, o.ClientSideCacheConfig = nil, nil
 	d.name = o.Addr
@@ -94,21 +113,34 @@ func (d *redisDialer) DB() int      { return d.opt.DB }
 func (d *redisDialer) Dial(timeout time.Duration) (seam.Conn, error) {
 	opt := d.opt
 	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = timeout, timeout, timeout, timeout
-	c := &redisConn{}
+	c := &redisConn{timeout: timeout}
 	opt.Dialer = c.remember(&opt)
+	// go-redis unwraps a refusal of the handshake, so that it looks like PING's;
+	// OnConnect runs where the handshake is done.
+	greet := opt.OnConnect
+	opt.OnConnect = func(ctx context.Context, cn *redis.Conn) error {
+		if greet != nil {
+			if err := greet(ctx, cn); err != nil {
+				return err
+			}
+		}
+		c.ready = true
+		return nil
+	}
 	client := redis.NewClient(&opt)
 	c.client, c.conn = client, client.Conn()
+	tap := &pipelineTap{}
+	c.conn.AddHook(tap)
+	c.run = tap.run
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	// The first command dials and says HELLO, AUTH and SELECT on the way. Any
-	// answer of the server is one: LOADING, say, is for the connection check.
-	if err := c.conn.Ping(ctx).Err(); err != nil {
-		if _, answered := err.(redis.Error); !answered { //nolint:errorlint // a wrapped one failed before PING
-			c.Close()
-			return nil, err
-		}
+	// The first command dials and says HELLO, AUTH and SELECT on the way. That a
+	// user may not PING is no harm.
+	err := c.conn.Ping(ctx).Err()
+	if err != nil && (!c.ready || !redis.HasErrorPrefix(err, "NOPERM")) {
+		c.Close()
+		return nil, err
 	}
-	c.pipe = c.conn.Pipeline()
 	return c, nil
 }
 

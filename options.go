@@ -47,6 +47,7 @@ type settings struct {
 	hooks       *Hooks
 	logger      *slog.Logger
 	bestEffort  bool
+	mutant      mutant
 	lock        lockSettings
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -16,15 +17,16 @@ import (
 // reply and nothing else.
 type redisConn struct {
 	socket
-	client *redis.Client
-	conn   *redis.Conn
-	pipe   redis.Pipeliner
+	client  *redis.Client
+	conn    *redis.Conn
+	run     redis.ProcessPipelineHook
+	timeout time.Duration
+	ready   bool // OnConnect ran: the handshake is done
 
 	cmds  []redis.Cmder
 	used  [opCount]int
 	slots [opCount][]*slot
-	first []int // per call, the index of its first command in cmds
-	where []*slot
+	where []*slot // per call
 }
 
 // opCount bounds the ops of package seam.
@@ -34,20 +36,43 @@ const opCount = int(seam.Seals) + 1
 // go-redis reports an error of the batch and none of the command.
 var errUnread = errors.New("redlock: no reply")
 
-// Do runs calls as one pipeline.
+// Do runs calls as one pipeline. The two ops that take a round trip per page of
+// keys, which only Init and Check use, stand between pipelines, so that the
+// order is kept.
 func (c *redisConn) Do(calls []seam.Call, replies []seam.Reply) error {
+	for len(calls) > 0 {
+		n := 0
+		for n < len(calls) && calls[n].Op != seam.Holds && calls[n].Op != seam.Seals {
+			n++
+		}
+		if n > 0 {
+			if err := c.batch(calls[:n], replies[:n]); err != nil {
+				return err
+			}
+		}
+		if n < len(calls) {
+			if err := c.scan(&calls[n], &replies[n]); err != nil {
+				return err
+			}
+			n++
+		}
+		calls, replies = calls[n:], replies[n:]
+	}
+	return nil
+}
+
+// batch runs calls as one pipeline, and as a second one what met a server that
+// has forgotten the scripts.
+func (c *redisConn) batch(calls []seam.Call, replies []seam.Reply) error {
+	deadline := time.Now().Add(c.timeout)
 	c.reset()
 	for i := range calls {
-		c.first = append(c.first, len(c.cmds))
 		s := c.slot(&calls[i])
 		c.where = append(c.where, s)
 		s.load(&calls[i])
-		for _, cmd := range s.cmds {
-			cmd.SetErr(errUnread)
-			c.cmds = append(c.cmds, cmd)
-		}
+		c.queue(s)
 	}
-	err := c.exec()
+	err := c.exec(context.Background()) // the client's own timeouts bound it
 	again := -1
 	for i := range calls {
 		c.where[i].read(&calls[i], &replies[i])
@@ -56,16 +81,23 @@ func (c *redisConn) Do(calls []seam.Call, replies []seam.Reply) error {
 		}
 	}
 	if err == nil && again >= 0 {
-		err = c.rerun(calls, replies, again)
-	}
-	if err == nil {
-		err = c.scan(calls, replies)
+		ctx, cancel := context.WithDeadline(context.Background(), deadline)
+		defer cancel()
+		err = c.rerun(ctx, calls, replies, again)
 	}
 	return err
 }
 
+// queue adds the commands of a slot to what exec sends.
+func (c *redisConn) queue(s *slot) {
+	for _, cmd := range s.cmds {
+		cmd.SetErr(errUnread)
+		c.cmds = append(c.cmds, cmd)
+	}
+}
+
 func (c *redisConn) reset() {
-	c.cmds, c.first, c.where = c.cmds[:0], c.first[:0], c.where[:0]
+	c.cmds, c.where = c.cmds[:0], c.where[:0]
 	clear(c.used[:])
 }
 
@@ -81,27 +113,16 @@ func (c *redisConn) slot(call *seam.Call) *slot {
 }
 
 // exec sends the commands. A server's refusal of one of them is no error.
-func (c *redisConn) exec() error {
-	ctx := context.Background() // the client's own timeouts bound it
-	if len(c.cmds) == 1 {
-		err := c.conn.Process(ctx, c.cmds[0])
-		if err == nil || errors.Is(err, redis.Nil) || isRefusal(err) {
-			return nil
-		}
-		return err
-	}
-	if err := c.pipe.BatchProcess(ctx, c.cmds...); err != nil {
-		return err
-	}
-	_, err := c.pipe.Exec(ctx)
-	if err == nil {
+func (c *redisConn) exec(ctx context.Context) error {
+	err := c.run(ctx, c.cmds)
+	if err == nil || err == redis.Nil { //nolint:errorlint // the bare one is the first command's answer
 		return nil
 	}
 	if !isRefusal(err) {
 		return err
 	}
-	// A refusal of the first command, say READONLY, is reported as the error of
-	// the batch. All replies were read if the last command has one.
+	// A refusal of a command is reported as the error of the batch. All replies
+	// were read if the last command has one.
 	if last := c.cmds[len(c.cmds)-1]; errors.Is(last.Err(), errUnread) {
 		return err
 	}
@@ -116,37 +137,62 @@ func isRefusal(err error) bool {
 	return errors.As(err, &refusal) && !strings.HasPrefix(err.Error(), "redis: Conn is in a bad state")
 }
 
+// pipelineTap is a hook of go-redis that adds nothing and keeps the function below
+// it. That one runs a batch from the slice that it is given; a Pipeline would
+// allocate one per batch and keep none.
+type pipelineTap struct{ run redis.ProcessPipelineHook }
+
+func (*pipelineTap) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*pipelineTap) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook is called for plain pipelines first, then for MULTI.
+func (t *pipelineTap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	if t.run == nil {
+		t.run = next
+	}
+	return next
+}
+
 func isNoScript(r *seam.Reply) bool {
 	return r.Code == seam.Error && r.Err != nil && redis.HasErrorPrefix(r.Err, "NOSCRIPT")
 }
 
-// rerun sends the scripts of a batch again, from the first that the server did
-// not know, with their source. A script that ran already runs twice: that is
-// why all are idempotent, and a Release counts as done if either run says so.
-func (c *redisConn) rerun(calls []seam.Call, replies []seam.Reply, from int) error {
+// rerun sends the scripts that the server did not know again, with their source,
+// so that it knows them from then on. From the first of them on, what frees a
+// lock runs again too, lest an extend that comes late brings back what a release
+// behind it has deleted; it counts as done if either run says so. So does the
+// closing check, which has to stand behind all. Nothing else runs twice: of an
+// acquire, extend or seal that had its effect the second run would tell another
+// story (Held, Mine instead of Readded, not written).
+func (c *redisConn) rerun(ctx context.Context, calls []seam.Call, replies []seam.Reply, from int) error {
 	c.cmds = c.cmds[:0]
 	var redone []int
 	for i := from; i < len(calls); i++ {
-		s := c.where[i]
-		if !s.scripted(&calls[i]) {
+		op := calls[i].Op
+		if !isNoScript(&replies[i]) && op != seam.Release && op != seam.Break && op != seam.Check {
 			continue
 		}
+		s := c.where[i]
 		redone = append(redone, i)
 		s.load(&calls[i])
-		s.cmd().Args()[0], s.cmd().Args()[1] = "eval", s.script().source
-		s.cmd().SetErr(errUnread)
-		c.cmds = append(c.cmds, s.cmd())
+		if op != seam.Check {
+			args := s.cmd().Args()
+			args[0], args[1] = "eval", s.script().source
+		}
+		c.queue(s)
 	}
-	err := c.exec()
+	err := c.exec(ctx)
 	for _, i := range redone {
-		s := c.where[i]
-		was := replies[i]
+		s, was := c.where[i], replies[i]
 		replies[i] = seam.Reply{}
 		s.read(&calls[i], &replies[i])
-		if was.Code == seam.Deleted && replies[i].Code == seam.Gone {
+		if was.Code == seam.Deleted {
 			replies[i] = was
 		}
-		s.cmd().Args()[0], s.cmd().Args()[1] = "evalsha", s.script().sha
+		if calls[i].Op != seam.Check {
+			args := s.cmd().Args()
+			args[0], args[1] = "evalsha", s.script().sha
+		}
 	}
 	return err
 }

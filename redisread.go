@@ -2,7 +2,9 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +19,7 @@ import (
 
 // readSlice reads Inspect, Break and Seal.
 func (s *slot) readSlice(v []any, r *seam.Reply) {
-	bad := func() { r.Code, r.Err = seam.Error, fmt.Errorf("%v answered in a shape that is not known", s.op) }
+	bad := func() { s.strange(r) }
 	num := func(i int) int64 {
 		n, _ := v[i].(int64)
 		return n
@@ -28,7 +30,7 @@ func (s *slot) readSlice(v []any, r *seam.Reply) {
 	}
 	switch s.op {
 	case seam.Inspect:
-		if len(v) != 4 {
+		if len(v) != 4 || text(0) == "" {
 			bad()
 			return
 		}
@@ -38,7 +40,14 @@ func (s *slot) readSlice(v []any, r *seam.Reply) {
 			bad()
 			return
 		}
-		r.Code, r.Value = [...]seam.Code{seam.Gone, seam.Deleted, seam.Other}[max(0, min(2, num(0)))], text(1)
+		switch n, _ := v[0].(int64); n {
+		case 1:
+			r.Code = seam.Deleted
+		case 2:
+			r.Code, r.Value = seam.Other, text(1)
+		default:
+			r.Code = seam.Gone
+		}
 	case seam.Seal:
 		if len(v) != 3 {
 			bad()
@@ -52,6 +61,11 @@ func (s *slot) readSlice(v []any, r *seam.Reply) {
 	default:
 		bad()
 	}
+}
+
+// strange is the reply to an answer that no version of the script gives.
+func (s *slot) strange(r *seam.Reply) {
+	r.Code, r.Err = seam.Error, fmt.Errorf("%v was answered in a shape that is not known", s.op)
 }
 
 // readSealed reads what seal.lua says of the seal and the quarantine.
@@ -113,24 +127,30 @@ func (s *slot) readHello(r *seam.Reply) {
 	if id.Err() == nil {
 		f.ClientID = id.Val()
 	}
-	if f.KillRefused = client.Err(); client.Err() == nil {
+	if f.KillRefused = errors.Join(id.Err(), client.Err()); client.Err() == nil {
 		f.Addr = clientAddr(client.Val())
-	} else if id.Err() != nil {
-		f.KillRefused = id.Err()
 	}
 	now := s.all[2].(*redis.StringSliceCmd)
 	server, memory := s.all[3].(*redis.StringCmd), s.all[4].(*redis.StringCmd)
 	persistence, replication := s.all[5].(*redis.StringCmd), s.all[6].(*redis.StringCmd)
-	seal := s.all[7].(*redis.SliceCmd)
+	seal, bySHA := s.all[7].(*redis.SliceCmd), s.all[8].(*redis.SliceCmd)
 	for _, cmd := range []redis.Cmder{now, server, memory, persistence, replication} {
 		if failed(cmd.Err(), r) {
 			return
 		}
 	}
-	if failed(seal.Err(), r) {
-		if r.Code == seam.Error && strings.HasPrefix(seal.Err().Error(), "NOPERM") {
-			r.Err = fmt.Errorf("EVAL is not permitted, without which a release would be impossible: %w", seal.Err())
+	for _, cmd := range []redis.Cmder{seal, bySHA} {
+		err := cmd.Err()
+		if !failed(err, r) {
+			continue
 		}
+		if r.Code == seam.Error && (redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "unknown command")) {
+			r.Err = fmt.Errorf("%w (EVAL and EVALSHA are needed: without them no lock could be released)", err)
+		}
+		return
+	}
+	if len(seal.Val()) != 3 {
+		s.strange(r)
 		return
 	}
 	if t := now.Val(); len(t) == 2 {
@@ -161,39 +181,29 @@ func clientAddr(info string) string {
 	return ""
 }
 
-// scan runs the calls that take more than one round trip: Holds and Seals,
-// which only Init and Check use.
-func (c *redisConn) scan(calls []seam.Call, replies []seam.Reply) error {
-	for i := range calls {
-		var match string
-		switch calls[i].Op {
-		case seam.Holds:
-			match = globEscape(calls[i].Key) + "*"
-		case seam.Seals:
-			match = "redlock:seal:*"
-		default:
-			continue
-		}
-		if err := c.scanOne(&calls[i], &replies[i], match); err != nil {
-			return err
-		}
+// scan runs Holds or Seals: pages until there is an answer. Each page has the
+// connection's timeout, since a server that answers is not hung, however many
+// keys it has.
+func (c *redisConn) scan(call *seam.Call, r *seam.Reply) error {
+	match := "redlock:seal:*"
+	if call.Op == seam.Holds {
+		match = globEscape(call.Key) + "*"
 	}
-	return nil
-}
-
-func (c *redisConn) scanOne(call *seam.Call, r *seam.Reply, match string) error {
 	ctx := context.Background()
 	for cursor := uint64(0); ; {
 		keys, next, err := c.conn.ScanType(ctx, cursor, match, 1000, "string").Result()
-		if failed(err, r) {
-			if r.Code == seam.Error {
+		if err != nil {
+			*r = seam.Reply{}
+			if failed(err, r); r.Code == seam.Error {
 				return nil
 			}
 			return err
 		}
 		for _, key := range keys {
 			if call.Op == seam.Seals {
-				r.Values = append(r.Values, key)
+				if !slices.Contains(r.Values, key) { // a SCAN may show a key twice
+					r.Values = append(r.Values, key)
+				}
 			} else if !strings.HasPrefix(key, "redlock:") {
 				r.Code, r.Value = seam.OK, key
 				return nil

@@ -76,7 +76,10 @@ func (s *slot) hello(ctx context.Context) []redis.Cmder {
 		redis.NewStringCmd(ctx, "info", "memory"),
 		redis.NewStringCmd(ctx, "info", "persistence"),
 		redis.NewStringCmd(ctx, "info", "replication"),
+		// EVAL leaves the script behind, so the second cannot meet NOSCRIPT; the
+		// right to one is not the right to the other.
 		redis.NewSliceCmd(ctx, "eval", sealScript.source, 2, &s.sealKey, &s.quarKey, "", "", "0", "0"),
+		redis.NewSliceCmd(ctx, "evalsha", sealScript.sha, 2, &s.sealKey, &s.quarKey, "", "", "0", "0"),
 	}
 	for _, sc := range allScripts() {
 		cmds = append(cmds, redis.NewStringCmd(ctx, "script", "load", sc.source))
@@ -159,13 +162,17 @@ func (s *slot) read(c *seam.Call, r *seam.Reply) {
 		}
 		return
 	}
+	if _, isSet := s.cmd().(*redis.StatusCmd); err != nil && (!isSet || s.op != seam.Acquire) {
+		s.strange(r) // nil, which is an answer to SET NX alone
+		return
+	}
 	switch cmd := s.cmd().(type) {
 	case *redis.StatusCmd:
 		s.readStatus(cmd, err, r)
 	case *redis.IntCmd:
 		s.readInt(cmd.Val(), r)
 	case *redis.IntSliceCmd:
-		readExtend(cmd.Val(), r)
+		s.readExtend(cmd.Val(), r)
 	case *redis.SliceCmd:
 		s.readSlice(cmd.Val(), r)
 	case *redis.StringSliceCmd:
@@ -203,16 +210,16 @@ func pttlOf(ms int64) time.Duration {
 
 func (s *slot) readInt(v int64, r *seam.Reply) {
 	switch s.op {
-	case seam.Acquire:
-		r.Code = seam.Held
-		if v == 1 {
-			r.Code = seam.OK
+	case seam.Acquire, seam.Release:
+		codes := [...]seam.Code{seam.Held, seam.OK}
+		if s.op == seam.Release {
+			codes = [...]seam.Code{seam.Gone, seam.Deleted}
 		}
-	case seam.Release:
-		r.Code = seam.Gone
-		if v == 1 {
-			r.Code = seam.Deleted
+		if v != 0 && v != 1 {
+			s.strange(r)
+			return
 		}
+		r.Code = codes[v]
 	case seam.Kill:
 		r.Code = seam.OK
 	case seam.Hello:
@@ -220,22 +227,12 @@ func (s *slot) readInt(v int64, r *seam.Reply) {
 	}
 }
 
-func readExtend(v []int64, r *seam.Reply) {
-	if len(v) == 0 {
-		return
-	}
-	switch v[0] {
-	case 0:
-		r.Code = seam.Other
-	case 1:
-		r.Code = seam.Mine
-	case 2:
-		r.Code = seam.Readded
-	case 3:
-		if len(v) == 2 {
-			r.Code, r.Time = seam.Stale, v[1]
-		}
-	case 4:
-		r.Code = seam.Broken
+func (s *slot) readExtend(v []int64, r *seam.Reply) {
+	s.strange(r)
+	switch {
+	case len(v) == 2 && v[0] == 3:
+		*r = seam.Reply{Code: seam.Stale, Time: v[1]}
+	case len(v) == 1 && v[0] >= 0 && v[0] <= 4 && v[0] != 3:
+		*r = seam.Reply{Code: [...]seam.Code{seam.Other, seam.Mine, seam.Readded, seam.Stale, seam.Broken}[v[0]]}
 	}
 }

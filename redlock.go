@@ -60,6 +60,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		mode = modeBestEffort
 	}
 	l.ward = newWard(l.names, mode, set.prefix, set.maxTTL)
+	l.ward.mutant = set.mutant
 	for i, n := range nodes {
 		v := newVoter(newNode(i, l.names[i], n.dialer.DB(), l.ward, set.nodeTimeout), n.dialer, set.clock)
 		v.onNote, v.onAsked = l.noted, l.askedAll

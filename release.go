@@ -15,10 +15,13 @@ const (
 )
 
 // releaseAll begins a Release: from now on no acquire and no extend of the
-// token goes out (promise P8), and the caller sends a release to every node.
+// token goes out (promise P8), and the caller sends a release to every node, with
+// the sequence number that it returns: an answer to an earlier call that is late
+// is none to this one.
 // It does not wait for an extend in flight: its delete follows on the same
 // lane.
-func (h *hold) releaseAll() {
+func (h *hold) releaseAll() uint32 {
+	h.seq++
 	h.state = stateReleasing
 	h.over.Store(true)
 	h.out = false
@@ -26,12 +29,13 @@ func (h *hold) releaseAll() {
 		n := &h.nodes[i]
 		n.code, n.err = seam.None, nil
 	}
+	return h.seq
 }
 
-// released takes a node's answer to the release.
-func (h *hold) released(i int, a *answer) freed {
+// released takes a node's answer to the release of round seq.
+func (h *hold) released(i int, seq uint32, a *answer) freed {
 	n := &h.nodes[i]
-	if h.state != stateReleasing {
+	if h.state != stateReleasing || seq != h.seq {
 		return freeOpen
 	}
 	n.code, n.err = a.code, a.err

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redlock-go/redlock/internal/redisproc"
-	"github.com/redlock-go/redlock/internal/seam"
 )
 
 // startServers starts real redis-servers. Where the gate runs, a missing one is
@@ -67,26 +66,4 @@ func TestRealLifeCycle(t *testing.T) {
 			require.True(t, r.OK, "%+v", r)
 		}
 	}
-}
-
-func TestRedisConnAllocations(t *testing.T) {
-	servers := startServers(t, 1, redisproc.Options{})
-	d := newRedisDialer(&redis.Options{Addr: servers[0].Addr()})
-	conn, err := d.Dial(time.Second)
-	require.NoError(t, err)
-	defer conn.Close()
-	hello := []seam.Call{{Op: seam.Hello, SealKey: "s", QuarantineKey: "q"}}
-	replies := make([]seam.Reply, 2)
-	require.NoError(t, conn.Do(hello, replies[:1]))
-	require.Equal(t, seam.OK, replies[0].Code, "%v", replies[0].Err)
-	acquire := []seam.Call{{Op: seam.Acquire, Key: "k", Token: "t", TTL: time.Second}, {Op: seam.Check, SealKey: "s", QuarantineKey: "q"}}
-	release := []seam.Call{{Op: seam.Release, Key: "k", Token: "t"}}
-	t.Log("acquire+check:", testing.AllocsPerRun(100, func() {
-		clear(replies)
-		require.NoError(t, conn.Do(acquire, replies))
-	}))
-	t.Log("release:", testing.AllocsPerRun(100, func() {
-		clear(replies)
-		require.NoError(t, conn.Do(release, replies[:1]))
-	}))
 }

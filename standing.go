@@ -75,12 +75,14 @@ type standing struct {
 // check it costs only our own key (design section 5).
 func (n *node) assess(r *seam.Reply, now moment) standing {
 	switch {
+	case n.ward.mutant.has(mutantNoSeal):
+		return standing{ok: true}
 	case r.Code == seam.None:
 		return standing{vote: voteFailed, err: errNoCheck}
 	case r.Code != seam.OK:
 		err := explain(r.Err)
 		return standing{vote: n.failVote(err), err: err, drop: dropsConn(r.Err)}
-	case !r.Master:
+	case !r.Master && !n.ward.mutant.has(mutantNoInfo):
 		return standing{vote: voteFailed, err: errReplica, drop: true}
 	case r.Replid == "":
 		return standing{vote: voteFailed, err: errNoReplid}
@@ -100,6 +102,11 @@ var (
 
 // readSeal judges the seal and the quarantine of a check.
 func (n *node) readSeal(r *seam.Reply, now moment) standing {
+	if n.ward.mutant.has(mutantNoInfo) {
+		if got, ok := parseSeal(r.Seal); ok {
+			r.Replid = got.replid
+		}
+	}
 	if n.sealPassed && r.Seal == n.sealText && r.Replid == n.sealReplid && !r.Quarantined {
 		n.ward.sawOwn(n.index)
 		return standing{ok: true}
@@ -179,7 +186,7 @@ func (n *node) quarantineLeft(now instant) time.Duration {
 // abstains is the answer to an acquire that need not be sent, because the node
 // is known to be in quarantine; nil when it may vote.
 func (n *node) abstains(now moment) *answer {
-	if n.ward.mode == modeBestEffort {
+	if n.ward.mode == modeBestEffort || n.ward.mutant.has(mutantNoSeal) {
 		return nil
 	}
 	left := n.quarantineLeft(now.instant)

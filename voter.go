@@ -51,7 +51,6 @@ type runner struct {
 	started bool          // the goroutine is there
 	kick    chan struct{} // hands the lane, with running set, to the goroutine
 	results []result
-	dropped []*call
 }
 
 func newRunner(v *voter, l *lane) *runner {
@@ -224,21 +223,20 @@ func (r *runner) run(inline bool) (wake time.Duration, ok bool) {
 				return 0, false
 			}
 		}
-		w, dropped := l.next(now, r.dropped[:0])
-		r.dropped = dropped
+		w, dropped := l.next(now, nil)
 		if w == wantNothing {
 			r.running = false
 			closed := v.closed
 			at, later := l.wakeAt()
 			v.mu.Unlock()
-			r.deliverDropped()
+			v.cancelled(dropped)
 			if closed {
 				r.hand() // drain may be waiting for the lane
 			}
 			return max(at-now.mono, 0), later
 		}
 		v.mu.Unlock()
-		r.deliverDropped()
+		v.cancelled(dropped)
 		switch w {
 		case wantDial:
 			r.dial()
@@ -293,24 +291,22 @@ func (r *runner) hangUp() {
 	}
 }
 
-// deliverDropped answers the calls that needed no sending any more.
-func (r *runner) deliverDropped() {
-	for i, c := range r.dropped {
+// cancelled answers the calls that needed no sending any more.
+func (v *voter) cancelled(calls []*call) {
+	for _, c := range calls {
 		a := answer{vote: voteFailed, err: errCancelled}
 		switch {
 		case c.op == seam.Release:
 			a = answer{code: seam.Gone}
 		case c.op == seam.Acquire:
-			r.v.mu.Lock()
-			if q := r.v.n.abstains(quick(r.v.clock)); q != nil {
+			v.mu.Lock()
+			if q := v.n.abstains(quick(v.clock)); q != nil {
 				a = *q
 			}
-			r.v.mu.Unlock()
+			v.mu.Unlock()
 		}
 		deliver(c, &a)
-		r.dropped[i] = nil
 	}
-	r.dropped = r.dropped[:0]
 }
 
 // deliver hands an answer to whoever wants it.
@@ -355,10 +351,9 @@ func (r *runner) drain() {
 			v.mu.Unlock()
 			break
 		}
-		w, dropped := r.l.next(quick(v.clock), r.dropped[:0])
-		r.dropped = dropped
+		w, dropped := r.l.next(quick(v.clock), nil)
 		v.mu.Unlock()
-		r.deliverDropped()
+		v.cancelled(dropped)
 		if w != wantSend {
 			break
 		}

@@ -17,6 +17,8 @@ type ward struct {
 	// Where the seal and the quarantine stand on every node.
 	sealKey, quarantineKey string
 
+	mutant mutant // guards that a test turned off
+
 	mu      sync.Mutex
 	asked   []bool   // answered the connection check, or failed it, at least once
 	unasked int      //
