@@ -118,7 +118,7 @@ func (l *lane) replied(err error, now moment, results []result) []result {
 		return l.regreeted(err, now, results)
 	}
 	if err == nil {
-		l.n.measure(now.mono - l.sentAt.mono)
+		l.n.rtt.measure(now.mono-l.sentAt.mono, now.mono)
 	}
 	l.settle(now)
 	var st standing

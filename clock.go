@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 )
 
@@ -125,10 +126,31 @@ func ceilMillis(d time.Duration) time.Duration {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// systemClock is the machine's clock.
-type systemClock struct{ origin time.Time }
+// start reads a clock for the beginning of a validity. The machine's own need
+// not be asked for CLOCK_BOOTTIME then, which costs a system call: a reading
+// that is too early only makes the validity end sooner, and the offset that was
+// read last is that, or right.
+func start(c Clock) moment {
+	s, ok := c.(*systemClock)
+	if !ok {
+		return read(c)
+	}
+	now := time.Now()
+	mono := now.Sub(s.origin)
+	return moment{instant{mono, mono + time.Duration(s.ahead.Load()), time.Duration(now.UnixNano())}, now}
+}
 
-func newSystemClock() *systemClock { return &systemClock{origin: time.Now()} }
+// systemClock is the machine's clock.
+type systemClock struct {
+	origin time.Time
+	ahead  atomic.Int64 // of the boot clock over the monotonic one, when it was read last
+}
+
+func newSystemClock() *systemClock {
+	s := &systemClock{origin: time.Now()}
+	s.read()
+	return s
+}
 
 func (*systemClock) Now() time.Time { return time.Now() }
 
@@ -142,5 +164,11 @@ func (*systemClock) AfterFunc(d time.Duration, f func()) func() bool {
 func (c *systemClock) read() moment {
 	now := time.Now()
 	mono := now.Sub(c.origin)
-	return moment{instant{mono, bootTime(mono), time.Duration(now.UnixNano())}, now}
+	boot := bootTime(mono)
+	// The two are read one after the other: the least distance is the truest,
+	// and only a suspend makes it much larger.
+	if ahead, was := int64(boot-mono), c.ahead.Load(); ahead < was || ahead > was+int64(time.Millisecond) {
+		c.ahead.Store(ahead)
+	}
+	return moment{instant{mono, boot, time.Duration(now.UnixNano())}, now}
 }

@@ -105,7 +105,7 @@ func (b *holder) acquire(ctx context.Context) error {
 	}
 	patient := l.serving() < majority(len(l.voters))
 	alone := len(l.voters) == 1
-	b.h.from = read(l.set.clock)
+	b.h.from = start(l.set.clock)
 	for i, v := range l.voters {
 		c := &calls[i]
 		*c = call{op: seam.Acquire, node: int32(i), t: &b.h.tenure, ttl: b.h.ttl, sink: b, patient: patient}

@@ -234,8 +234,9 @@ func (b *holder) watch() {
 // release is Lease.Release (promise P7).
 func (b *holder) release(ctx context.Context) error {
 	for {
+		now := read(b.l.set.clock)
 		b.mu.Lock()
-		if b.h.state == stateHeld && b.h.valid.left(read(b.l.set.clock).instant) <= 0 {
+		if b.h.state == stateHeld && b.h.valid.left(now.instant) <= 0 {
 			b.lose(b.expiry()) // whatever its timer says; unlocks
 			continue
 		}
@@ -255,15 +256,14 @@ func (b *holder) release(ctx context.Context) error {
 			<-freed // bounded by the node timeout of whoever works
 			continue
 		}
-		return b.free(ctx)
+		return b.free(ctx, now)
 	}
 }
 
 // free sends the deletes and waits for the verdict. The guard is held, and is
 // given up.
-func (b *holder) free(ctx context.Context) error {
+func (b *holder) free(ctx context.Context, now moment) error {
 	h := &b.h
-	now := read(b.l.set.clock)
 	held := now.mono - h.since.mono
 	if h.state != stateUnfreed {
 		b.left = h.valid.left(now.instant)

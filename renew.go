@@ -90,7 +90,7 @@ func (s *scheduler) drop(b *holder) {
 // arm sets the timer for what is due first. A timer that fires too early costs
 // one look at the heap, so it is only ever moved forward.
 func (s *scheduler) arm() {
-	if s.firing || s.closed || len(s.queue) == 0 {
+	if s.firing || s.closed || len(s.queue) == 0 || s.armed <= s.queue[0].due {
 		return
 	}
 	now := quick(s.clock).mono

@@ -38,7 +38,7 @@ type node struct {
 	factsAt  instant    // when it was sent
 	haveFact bool
 	nodeTime int64 // µs of the node's TIME at factsAt, corrected by Stale answers
-	rtt      time.Duration
+	rtt      roundTrip
 
 	open        int  // lanes that serve
 	askedLast   bool // the last node that was missing was asked: the others may be sealed now
@@ -235,16 +235,7 @@ func (n *node) learn(f *seam.Facts, sent, now instant) {
 	if f.KillRefused != nil {
 		n.killRefused = f.KillRefused
 	}
-	n.measure(now.mono - sent.mono)
-}
-
-// measure keeps a moving average of the round trip.
-func (n *node) measure(d time.Duration) {
-	if n.rtt == 0 {
-		n.rtt = d
-		return
-	}
-	n.rtt += (d - n.rtt) / 8
+	n.rtt.measure(now.mono-sent.mono, now.mono)
 }
 
 // stamp is the not-after of an extend that is sent now: what the node's TIME

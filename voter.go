@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,7 @@ type runner struct {
 	conn    seam.Conn
 	running bool          // somebody is about to ask the lane what it wants, or does it
 	started bool          // the goroutine is there
+	busy    bool          // the last batch had several calls: more are on their way
 	kick    chan struct{} // hands the lane, with running set, to the goroutine
 	results []result
 }
@@ -82,7 +84,7 @@ func (v *voter) submit(c *call, now moment, inline bool) {
 	a := r.l.submit(c, now)
 	start := !r.running
 	if start {
-		inline = inline && a == nil && r.l.phase == phaseOpen
+		inline = inline && a == nil && r.l.phase == phaseOpen && !r.busy
 		r.occupy()
 	}
 	v.mu.Unlock()
@@ -109,7 +111,7 @@ func (v *voter) pick(c *call) *runner {
 		}
 	}
 	best := v.lanes[0]
-	if v.n.rtt > wideLink {
+	if v.n.rtt.least() > wideLink {
 		for _, r := range v.lanes[1:] {
 			if best.load() == 0 {
 				break
@@ -214,6 +216,11 @@ func (r *runner) take() bool {
 func (r *runner) run(inline bool) (wake time.Duration, ok bool) {
 	v, l := r.v, r.l
 	for sent := false; ; {
+		if r.busy {
+			// Those whom the last batch answered are about to ask again. Letting
+			// them go first makes one full pipeline of what were two.
+			runtime.Gosched()
+		}
 		v.mu.Lock()
 		now := quick(v.clock)
 		if inline && sent {
@@ -268,6 +275,7 @@ func (r *runner) dial() {
 // send runs the lane's batch.
 func (r *runner) send() {
 	v, l := r.v, r.l
+	r.busy = len(l.out) > 1
 	err := r.conn.Do(l.calls, l.replies)
 	if err != nil {
 		r.hangUp()
