@@ -85,6 +85,7 @@ type waiting struct {
 	verdict  error            // the last round's
 	ticket   *ticket          // the place in the local line; nil for one round
 	limit    <-chan time.Time // the end of WithWait; nil for Forever
+	until    time.Time        // …the same as a time; zero for Forever
 }
 
 func (w *waiting) run(ctx context.Context) (*Lease, error) {
@@ -97,7 +98,7 @@ func (w *waiting) run(ctx context.Context) (*Lease, error) {
 	if w.o.wait != Forever {
 		t := time.NewTimer(w.o.wait)
 		defer t.Stop()
-		w.limit = t.C
+		w.limit, w.until = t.C, time.Now().Add(w.o.wait)
 	}
 	var first bool
 	w.ticket, first = w.l.lines.enter(w.name)
@@ -155,7 +156,7 @@ func (w *waiting) try(ctx context.Context) (*Lease, error) {
 	}
 	if q, ok := errors.AsType[*QuorumError](err); ok {
 		if q.held() {
-			l.probe(ctx, b, q)
+			w.probe(ctx, b, q)
 		}
 		if errors.Is(err, ErrQuarantined) {
 			l.log.warn("quarantine", "redlock: no quorum while nodes are in quarantine; new nodes need redlock init",
@@ -167,6 +168,19 @@ func (w *waiting) try(ctx context.Context) (*Lease, error) {
 	}
 	w.verdict = err
 	return nil, err
+}
+
+// probe finds out what stands in the way, unless the wait is over by then.
+func (w *waiting) probe(ctx context.Context, b *holder, q *QuorumError) {
+	until := time.Now().Add(w.l.set.nodeTimeout)
+	if !w.until.IsZero() && w.until.Before(until) {
+		until = w.until
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if ctx.Err() == nil {
+		w.l.probe(ctx, b, q)
+	}
 }
 
 // queue waits for the turn in the local line.

@@ -3,7 +3,9 @@ package memnode
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -16,19 +18,28 @@ type Session struct {
 	id   int64
 	addr string
 	dead bool          // guarded by the node
+	left bool          // guarded by the node: the client closed it while the node hung
 	gone chan struct{} // closed with dead
 }
 
-// NewSession accepts a connection.
+// NewSession accepts a connection. That of a killed node is gone at once.
 func (n *Node) NewSession() *Session {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.accept()
+	s := n.accept()
+	if n.down {
+		n.cut(s)
+	}
+	return s
 }
 
 func (n *Node) accept() *Session {
 	n.lastID++
-	s := &Session{id: n.lastID, addr: fmt.Sprintf("127.0.0.1:%d", 20000+n.life*1000+int(n.lastID)), gone: make(chan struct{})}
+	n.accepted++
+	s := &Session{
+		id: n.lastID, gone: make(chan struct{}),
+		addr: fmt.Sprintf("127.0.0.1:%d", 1024+n.accepted%64000), // no port comes back soon
+	}
 	n.sessions[s] = struct{}{}
 	return s
 }
@@ -47,8 +58,20 @@ type request struct {
 	s       *Session
 	calls   []seam.Call
 	replies []seam.Reply
+	late    time.Duration // how late the replies come once they are made
 	err     error
-	done    chan struct{}
+	done    chan struct{} // closed when the above are filled in
+}
+
+// never is how late a lost reply comes.
+const never = time.Duration(math.MaxInt64)
+
+// lateness is how late the reply to a batch comes that is executed now.
+func (n *Node) lateness() time.Duration {
+	if n.lose {
+		return never
+	}
+	return n.delay
 }
 
 // Dialer connects to the node as go-redis would to a server: an attempt blocks
@@ -82,12 +105,20 @@ type conn struct {
 	n       *Node
 	s       *Session
 	timeout time.Duration
+	failed  error // of an earlier Do, whose replies might still come
 	closed  chan struct{}
 	once    sync.Once
 }
 
 // Do runs a batch, with the faults that the node has at the moment.
 func (c *conn) Do(calls []seam.Call, replies []seam.Reply) error {
+	if c.failed == nil {
+		c.failed = c.do(calls, replies)
+	}
+	return c.failed
+}
+
+func (c *conn) do(calls []seam.Call, replies []seam.Reply) error {
 	n := c.n
 	n.mu.Lock()
 	select {
@@ -96,76 +127,87 @@ func (c *conn) Do(calls []seam.Call, replies []seam.Reply) error {
 		return os.ErrClosed
 	default:
 	}
-	if n.hung && !c.s.dead {
+	if n.hung {
 		// What is written now is executed when the node wakes, whatever
 		// becomes of this client until then.
-		r := &request{s: c.s, calls: append([]seam.Call(nil), calls...), replies: make([]seam.Reply, len(calls)), done: make(chan struct{})}
+		r := &request{s: c.s, calls: slices.Clone(calls), replies: make([]seam.Reply, len(calls)), done: make(chan struct{})}
 		n.backlog = append(n.backlog, r)
 		n.mu.Unlock()
-		if err := c.wait(r.done, c.timeout); err != nil {
-			return err
-		}
-		copy(replies, r.replies)
-		return r.err
+		return c.await(r, replies)
 	}
-	err := n.exec(c.s, calls, replies)
-	delay, lose := n.delay, n.lose
+	err, late := n.exec(c.s, calls, replies), n.lateness()
 	n.mu.Unlock()
-	switch {
-	case err != nil:
-		return err
-	case lose:
-		clear(replies)
-		return c.wait(nil, c.timeout)
-	case delay > 0:
-		if delay >= c.timeout {
-			clear(replies)
-			return c.wait(nil, c.timeout)
-		}
-		return c.pause(delay)
+	if err == nil {
+		err = c.linger(late, c.timeout)
 	}
-	return nil
+	if err != nil {
+		clear(replies) // they had not come
+	}
+	return err
 }
 
-// wait blocks until done, the end of the connection, or the timeout.
-func (c *conn) wait(done <-chan struct{}, timeout time.Duration) error {
-	t := time.NewTimer(timeout)
-	defer t.Stop()
-	select {
-	case <-done:
+// await waits for a node that hangs to take a batch.
+func (c *conn) await(r *request, replies []seam.Reply) error {
+	start := time.Now()
+	timedOut, err := c.wait(r.done, c.timeout)
+	if timedOut {
+		err = c.errTimeout()
+	}
+	if err == nil {
+		err = r.err
+	}
+	if err == nil {
+		err = c.linger(r.late, c.timeout-time.Since(start))
+	}
+	if err == nil {
+		copy(replies, r.replies)
+	}
+	return err
+}
+
+// linger lets a reply be late, at most until the timeout.
+func (c *conn) linger(late, timeout time.Duration) error {
+	if late <= 0 {
 		return nil
-	case <-c.s.gone:
-		return io.EOF
-	case <-c.closed:
-		return os.ErrClosed
-	case <-t.C:
-		return fmt.Errorf("read %s: %w", c.n.name, os.ErrDeadlineExceeded)
 	}
+	_, err := c.wait(nil, min(late, timeout))
+	if err == nil && late >= timeout {
+		err = c.errTimeout()
+	}
+	return err
 }
 
-// pause lets a reply be late.
-func (c *conn) pause(d time.Duration) error {
+func (c *conn) errTimeout() error {
+	return fmt.Errorf("read %s: %w", c.n.name, os.ErrDeadlineExceeded)
+}
+
+// wait blocks until done or the end of the connection, at most for d.
+func (c *conn) wait(done <-chan struct{}, d time.Duration) (timedOut bool, err error) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
-	case <-t.C:
-		return nil
+	case <-done:
+		return false, nil
 	case <-c.s.gone:
-		return io.EOF
+		return false, io.EOF
 	case <-c.closed:
-		return os.ErrClosed
+		return false, os.ErrClosed
+	case <-t.C:
+		return true, nil
 	}
 }
 
 // Close ends the connection. The server notices at once, unless it hangs: then
-// what it has not read yet is still executed.
+// what it has not read yet is still executed before it does.
 func (c *conn) Close() {
 	c.once.Do(func() {
 		close(c.closed)
 		c.n.mu.Lock()
 		defer c.n.mu.Unlock()
-		if !c.n.hung {
-			c.n.cut(c.s)
+		if c.n.hung {
+			c.s.left = true
+			return
 		}
+		c.n.cut(c.s)
 	})
 }

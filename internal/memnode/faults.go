@@ -53,11 +53,12 @@ func (n *Node) Flush() {
 }
 
 // Hang stops the node as SIGSTOP does: connections and calls are taken, and
-// executed when it resumes, also for clients that have given up by then.
+// executed when it resumes, also for clients that have given up by then. A
+// killed node has no process that could hang.
 func (n *Node) Hang() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.hung = true
+	n.hung = !n.down
 }
 
 // Resume ends Hang and executes, in order, what came meanwhile, except for
@@ -72,10 +73,13 @@ func (n *Node) Resume() {
 	backlog := n.backlog
 	n.backlog = nil
 	for _, r := range backlog {
-		if !r.s.dead {
-			r.err = n.exec(r.s, r.calls, r.replies)
-		}
+		r.err, r.late = n.exec(r.s, r.calls, r.replies), n.lateness()
 		close(r.done)
+	}
+	for s := range n.sessions {
+		if s.left {
+			n.cut(s)
+		}
 	}
 }
 
@@ -114,6 +118,14 @@ func (n *Node) SkewClock(offset time.Duration, rate float64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.base, n.offset, n.rate = n.now(), offset, rate
+}
+
+// StepClock moves the node's clock by d, as an administrator or NTP would; its
+// rate stays.
+func (n *Node) StepClock(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.offset += d
 }
 
 // Demote makes the node a replica, which refuses writes.

@@ -31,7 +31,8 @@ type Node struct {
 	down     bool
 	hung     bool
 	sessions map[*Session]struct{}
-	lastID   int64
+	lastID   int64      // client ids of this process so far
+	accepted int        // connections of all processes so far
 	backlog  []*request // what came while it hung, in order
 	commands int
 
@@ -39,6 +40,8 @@ type Node struct {
 	base   time.Time
 	offset time.Duration
 	rate   float64
+	micros int64     // the node's TIME at the last tick
+	born   time.Time // true time at which the process started
 
 	delay     time.Duration
 	lose      bool
@@ -71,6 +74,7 @@ func New(name string, now func() time.Time) *Node {
 // reborn is a new process: new run_id, new replication history, no sessions.
 func (n *Node) reborn() {
 	n.life++
+	n.born = n.now()
 	n.runID = ident("run", n.name, n.life)
 	n.lastID = 0
 	n.replica = false
@@ -89,16 +93,17 @@ func ident(kind, name string, count int) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// micros is the node's TIME.
-func (n *Node) micros() int64 {
-	now := n.now()
-	since := time.Duration(float64(now.Sub(n.base)) * n.rate)
-	return n.base.Add(since + n.offset).UnixMicro()
+// tick reads the clock. All that one call does happens at one moment, as in a
+// script of Redis: a key that GET has seen cannot be gone at the PEXPIRE.
+func (n *Node) tick() {
+	since := time.Duration(float64(n.now().Sub(n.base)) * n.rate)
+	n.micros = n.base.Add(since + n.offset).UnixMicro()
 }
 
-func (n *Node) millis() int64 { return n.micros() / 1000 }
+func (n *Node) millis() int64 { return n.micros / 1000 }
 
-// get is the entry at a key, unless its time is up.
+// get is the entry at a key, unless its time is up. With a PTTL of 0 it still
+// stands, as in Redis, and goes with the next millisecond.
 func (n *Node) get(key string) (entry, bool) {
 	e, ok := n.data[key]
 	if ok && e.at != 0 && n.millis() > e.at {
@@ -106,15 +111,6 @@ func (n *Node) get(key string) (entry, bool) {
 		return entry{}, false
 	}
 	return e, ok
-}
-
-// set writes a string; ttl 0 is none.
-func (n *Node) set(key, value string, ttl time.Duration) {
-	e := entry{value: value}
-	if ttl > 0 {
-		e.at = n.millis() + ttl.Milliseconds()
-	}
-	n.data[key] = e
 }
 
 // pttl is PTTL: -1 without TTL, -2 without key.
@@ -133,7 +129,12 @@ func (n *Node) pttl(key string) int64 {
 func (n *Node) Put(key, value string, ttl time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.set(key, value, ttl)
+	n.tick()
+	e := entry{value: value}
+	if ttl > 0 {
+		e.at = n.millis() + ttl.Milliseconds()
+	}
+	n.data[key] = e
 }
 
 // PutList sets a key that is a list.
@@ -150,10 +151,12 @@ func (n *Node) Delete(key string) {
 	delete(n.data, key)
 }
 
-// Get reads a key and the time it has yet: -1 ns without TTL.
+// Get reads a key and the time it has yet: -1 ns without TTL. A list has no
+// value.
 func (n *Node) Get(key string) (value string, ttl time.Duration, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.tick()
 	e, ok := n.get(key)
 	if !ok {
 		return "", 0, false
@@ -165,6 +168,7 @@ func (n *Node) Get(key string) (value string, ttl time.Duration, ok bool) {
 func (n *Node) Keys() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.tick()
 	var keys []string
 	for key := range n.data {
 		if _, ok := n.get(key); ok {
@@ -182,7 +186,7 @@ func (n *Node) Commands() int {
 	return n.commands
 }
 
-// RunID and Replid are the node's ids now.
+// RunID is the run_id of the process.
 func (n *Node) RunID() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
