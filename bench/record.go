@@ -1,0 +1,163 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// record is what one scenario gave at one number of nodes.
+type record struct {
+	Scenario string `json:"scenario"`
+	N        int    `json:"n"`
+	// Values has, per metric and implementation, one value per round.
+	Values   map[string]map[string][]float64 `json:"values"`
+	Problems []string                        `json:"problems,omitempty"`
+}
+
+func newRecord(scenario string, n int) *record {
+	return &record{Scenario: scenario, N: n, Values: make(map[string]map[string][]float64)}
+}
+
+func (r *record) add(metric, impl string, v float64) {
+	if r.Values[metric] == nil {
+		r.Values[metric] = make(map[string][]float64)
+	}
+	r.Values[metric][impl] = append(r.Values[metric][impl], v)
+}
+
+func (r *record) problem(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(r.Problems, text) {
+		r.Problems = append(r.Problems, text)
+	}
+}
+
+// The metrics.
+const (
+	mP50     = "p50 µs"
+	mP99     = "p99 µs"
+	mAllocs  = "allocs/pair"
+	mRate    = "pairs/s"
+	mCPU     = "cpu µs/pair"
+	mSuccess = "success"
+	mFirst   = "first pair µs"
+	mP50Fit  = "p50 µs, all well"
+	mP99Fit  = "p99 µs, all well"
+	mGrown   = "goroutines grown"
+	mKeys    = "keys left"
+)
+
+// target is one bar of the project's.
+type target struct {
+	scenario string
+	n        int
+	metric   string
+	// The value is divided by what `of` had in the same round, of the same
+	// metric or of another one; "" = taken as it is.
+	of, ofMetric string
+	limit        float64
+	atLeast      bool
+}
+
+// slack is how far the median may be off a target that counts as reached.
+const slack = 0.05
+
+// fullRounds is how many rounds it takes to call a target reached.
+const fullRounds = 7
+
+// targets are the bars, in the order of the table.
+func targets() []target {
+	var all []target
+	add := func(t ...target) { all = append(all, t...) }
+	for i, n := range []int{1, 3, 5} {
+		pick := func(v ...float64) float64 { return v[i] }
+		add(
+			target{scenario: "S1", n: n, metric: mP50, of: nameFloor, limit: pick(1.05, 1.05, 1.0)},
+			target{scenario: "S1", n: n, metric: mP50, of: nameRedsync, limit: pick(0.5, 0.7, 0.6)},
+			target{scenario: "S1", n: n, metric: mAllocs, limit: pick(20, 50, 80)},
+		)
+	}
+	for i, n := range []int{1, 3, 5} {
+		pick := func(v ...float64) float64 { return v[i] }
+		add(
+			target{scenario: "S2", n: n, metric: mRate, of: nameFloor, limit: pick(2.7, 7, 8), atLeast: true},
+			target{scenario: "S2", n: n, metric: mRate, of: nameRedsync, limit: pick(4, 7, 9), atLeast: true},
+			target{scenario: "S2", n: n, metric: mCPU, of: nameFloor, limit: pick(0.3, 0.15, 0.15)},
+		)
+	}
+	add(
+		target{scenario: "S4", n: 5, metric: mP50, of: nameFloor, limit: 1.05},
+		target{scenario: "S4", n: 5, metric: mP99, of: nameRedlock, ofMetric: mP99Fit, limit: 1.3},
+		target{scenario: "S4", n: 5, metric: mGrown, limit: 10},
+		target{scenario: "S4", n: 5, metric: mKeys, limit: 0},
+		target{scenario: "S4", n: 5, metric: mSuccess, limit: 1, atLeast: true},
+		target{scenario: "S5", n: 5, metric: mP50, of: nameFloor, limit: 0.8},
+		target{scenario: "S5", n: 5, metric: mFirst, of: nameFloor, limit: 0.8},
+		target{scenario: "S5", n: 5, metric: mSuccess, limit: 1, atLeast: true},
+		target{scenario: "S6", n: 5, metric: mP50, of: nameFloor, limit: 1.1},
+		target{scenario: "S6", n: 5, metric: mKeys, limit: 0},
+		target{scenario: "S7", n: 5, metric: mKeys, limit: 0},
+		target{scenario: "S7", n: 5, metric: mGrown, limit: 0},
+	)
+	return all
+}
+
+// result is a target held against what was measured.
+type result struct {
+	rounds           int
+	median, min, max float64
+	reached          bool
+}
+
+// hold compares; ok is false where nothing was measured.
+func (t target) hold(r *record) (out result, ok bool) {
+	mine := r.Values[t.metric][nameRedlock]
+	if t.of != "" {
+		metric := t.ofMetric
+		if metric == "" {
+			metric = t.metric
+		}
+		mine = ratios(mine, r.Values[metric][t.of])
+	}
+	if len(mine) == 0 {
+		return out, false
+	}
+	out = result{rounds: len(mine), median: median(mine), min: slices.Min(mine), max: slices.Max(mine)}
+	switch {
+	case t.exact():
+		// A count of what must not be: one bad round is one too many.
+		out.reached = t.atLeast && out.min >= t.limit || !t.atLeast && out.max <= t.limit
+	case t.atLeast:
+		out.reached = out.median >= t.limit*(1-slack)
+	default:
+		out.reached = out.median <= t.limit*(1+slack)
+	}
+	return out, true
+}
+
+// exact says that the target is a count that no round may miss.
+func (t target) exact() bool {
+	return t.metric == mKeys || t.metric == mGrown || t.metric == mSuccess
+}
+
+// ratios divides round by round.
+func ratios(a, b []float64) []float64 {
+	var out []float64
+	for i := range min(len(a), len(b)) {
+		if b[i] > 0 {
+			out = append(out, a[i]/b[i])
+		}
+	}
+	return out
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(v))
+	if len(s)%2 == 1 {
+		return s[len(s)/2]
+	}
+	return (s[len(s)/2-1] + s[len(s)/2]) / 2
+}
