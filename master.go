@@ -59,6 +59,17 @@ func ownDialer(dial func(context.Context, string, string) (net.Conn, error)) boo
 	return f != nil && strings.HasPrefix(f.Name(), "github.com/redis/go-redis/v9.") && strings.Contains(f.Name(), "NewDialer.")
 }
 
+// Options are a copy of the options that the node's connections are made with,
+// credentials included; false for a node that is no Redis server.
+func (n Node) Options() (*redis.Options, bool) {
+	d, ok := n.dialer.(*redisDialer)
+	if !ok {
+		return nil, false
+	}
+	opt := d.opt
+	return &opt, true
+}
+
 // redisDialer connects lanes to one server. Each connection is a go-redis
 // client of its own with a pool of one: a pool answers from a cached error
 // after PoolSize failed dials and probes once a second, and a lane has to know
