@@ -125,7 +125,12 @@ func (d *redisDialer) Dial(timeout time.Duration) (seam.Conn, error) {
 	opt := d.opt
 	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = timeout, timeout, timeout, timeout
 	c := &redisConn{timeout: timeout}
-	opt.Dialer = c.remember(&opt)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if err := c.connect(ctx, &opt); err != nil {
+		return nil, err
+	}
+	opt.Dialer = c.handOver
 	// go-redis unwraps a refusal of the handshake, so that it looks like PING's;
 	// OnConnect runs where the handshake is done.
 	greet := opt.OnConnect
@@ -143,8 +148,6 @@ func (d *redisDialer) Dial(timeout time.Duration) (seam.Conn, error) {
 	tap := &pipelineTap{}
 	c.conn.AddHook(tap)
 	c.run = tap.run
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
 	// The first command dials and says HELLO, AUTH and SELECT on the way. That a
 	// user may not PING is no harm.
 	err := c.conn.Ping(ctx).Err()
@@ -155,32 +158,33 @@ func (d *redisDialer) Dial(timeout time.Duration) (seam.Conn, error) {
 	return c, nil
 }
 
-// remember makes the connection's dialer keep the net.Conn, so that Close works
-// while a batch is out.
-func (c *redisConn) remember(opt *redis.Options) func(context.Context, string, string) (net.Conn, error) {
+// connect makes the connection that the client will find. A pool that cannot
+// dial says so in a log of its own, at every probe of a node that is down.
+func (c *redisConn) connect(ctx context.Context, opt *redis.Options) error {
 	dial := opt.Dialer
 	if dial == nil {
 		dial = redis.NewDialer(opt)
 	}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		nc, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.closed {
-			_ = nc.Close()
-			return nil, net.ErrClosed
-		}
-		c.net = nc
-		return nc, nil
+	nc, err := dial(ctx, opt.Network, opt.Addr)
+	c.net = nc // kept, so that Close works while a batch is out
+	return err
+}
+
+// handOver is the client's dialer: it gives the connection, once.
+func (c *redisConn) handOver(context.Context, string, string) (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.given {
+		return nil, net.ErrClosed
 	}
+	c.given = true
+	return c.net, nil
 }
 
 // socket is what Close needs, guarded by its own lock.
 type socket struct {
 	mu     sync.Mutex
 	net    net.Conn
+	given  bool // to the client
 	closed bool
 }

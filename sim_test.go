@@ -89,6 +89,7 @@ func newSim(seed uint64, n, clients int, m mutant) *sim {
 	for i := range clients {
 		c := &simClient{s: s, id: i, ward: newWard(names, modeStrict, defaultPrefix, simTTL)}
 		c.ward.mutant = m
+		c.ward.wanted.Store(true)
 		for k := range n {
 			c.nodes = append(c.nodes, newNode(k, names[k], 0, c.ward, simTimeout))
 		}

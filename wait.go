@@ -137,6 +137,9 @@ func (w *waiting) try(ctx context.Context) (*Lease, error) {
 	if nodes := l.ward.foreignNodes(); len(nodes) > 0 {
 		l.recheck(ctx, nodes)
 	}
+	if !l.ward.wanted.Load() {
+		l.ward.wanted.Store(true)
+	}
 	w.attempts++
 	b := l.newHolder(w.name, &w.o)
 	err := b.acquire(ctx)

@@ -28,6 +28,7 @@ type ward struct {
 
 	nForeign atomic.Int32 // read without the lock on the hot path
 	byHand   atomic.Int32 // an Init or Reseal is at work: the lanes leave sealing to it
+	wanted   atomic.Bool  // somebody asked for a lock: who only looks writes nothing
 }
 
 func newWard(names []string, mode, prefix string, maxTTL time.Duration) *ward {
@@ -62,6 +63,9 @@ func (w *ward) ask(i int) (last bool) {
 // and never while one bears a foreign seal. Otherwise clients of N = 3 and of
 // N = 5 could both win after one restart (hazard H21).
 func (w *ward) maySeal() bool {
+	if !w.wanted.Load() {
+		return false
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.unasked == 0 && w.nForeign.Load() == 0 && w.byHand.Load() == 0

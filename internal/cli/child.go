@@ -23,7 +23,7 @@ type child struct {
 func (a *app) start(argv, env []string) (*child, error) {
 	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // running it is what the user asks for; the lease bounds it
 	cmd.Env = env
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.rawStderr
 	cmd.WaitDelay = time.Second // a grandchild that keeps a pipe open does not keep the lock
 	c := &child{cmd: cmd, done: make(chan struct{}), tty: terminal(a.stdin)}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

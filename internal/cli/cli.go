@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -55,7 +56,20 @@ type app struct {
 	dashes         bool     // there was a "--"
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	rawStderr      io.Writer // as it was given, for the child and the terminal
 	flags          *grammar
+}
+
+// lockedWriter lets the log and the command write to one stream.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
 }
 
 // duration is a time.Duration that insists on its unit.
@@ -84,7 +98,10 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", int(e))
 // Run runs the command line and returns the exit code. args are without the
 // program's name, env as os.Environ gives it.
 func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	a := &app{ctx: ctx, env: newEnvironment(env), stdin: stdin, stdout: stdout, stderr: stderr, flags: &grammar{}}
+	a := &app{
+		ctx: ctx, env: newEnvironment(env), stdin: stdin, stdout: stdout,
+		stderr: &lockedWriter{w: stderr}, rawStderr: stderr, flags: &grammar{},
+	}
 	if i := slices.Index(args, "--"); i >= 0 {
 		// The command after it is nobody's business but the child's.
 		args, a.command, a.dashes = args[:i], args[i+1:], true
@@ -104,11 +121,11 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 			"Every global flag has a variable: REDLOCK_NODES, REDLOCK_TTL, REDLOCK_MAX_TTL and so on. "+
 			"Passwords belong into REDLOCK_PASSWORD or REDLOCK_PASSWORD_FILE, not on the command line."),
 		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Writers(stdout, stderr), kong.Exit(func(c int) { panic(exitError(c)) }),
+		kong.Writers(stdout, a.stderr), kong.Exit(func(c int) { panic(exitError(c)) }),
 		kong.Resolvers(a.env), kong.Bind(a),
 	)
 	if err != nil {
-		fmt.Fprintln(stderr, "redlock:", err)
+		fmt.Fprintln(a.stderr, "redlock:", err)
 		return exitConfig
 	}
 	if len(args) == 0 && !a.dashes {
@@ -116,7 +133,7 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "redlock: %v; see redlock --help\n", err)
+		fmt.Fprintf(a.stderr, "redlock: %v; see redlock --help\n", err)
 		return exitUsage
 	}
 	a.warnOfPasswords(args)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -223,8 +222,7 @@ type progress struct {
 }
 
 func newProgress(a *app) *progress {
-	_, file := a.stderr.(*os.File)
-	return &progress{a: a, on: file && terminal(a.stderr) >= 0 && !a.flags.JSON}
+	return &progress{a: a, on: terminal(a.rawStderr) >= 0 && !a.flags.JSON}
 }
 
 func (p *progress) show(what string, s *shop) {

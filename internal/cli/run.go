@@ -258,4 +258,3 @@ func startCode(err error) int {
 	}
 	return 126
 }
-

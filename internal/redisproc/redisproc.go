@@ -166,8 +166,12 @@ func (s *Server) ready(ctx context.Context, p *process) error {
 	limit := time.NewTimer(10 * time.Second)
 	defer limit.Stop()
 	for {
-		if err := c.Ping(ctx).Err(); err == nil {
-			return nil
+		// go-redis logs every dial that fails, so it is asked once one works.
+		if nc, err := net.DialTimeout("tcp", s.Addr(), time.Second); err == nil {
+			_ = nc.Close()
+			if c.Ping(ctx).Err() == nil {
+				return nil
+			}
 		}
 		select {
 		case <-poll.C:
