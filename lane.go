@@ -109,7 +109,7 @@ func (l *lane) next(now moment, cancelled []*call) (want, []*call) {
 	if l.hangUp {
 		l.hangUp = false
 		if l.phase == phaseOpen {
-			l.broke(errHungUp, now)
+			l.broke(errHungUp)
 			l.lost = l.lost[:len(l.lost)-1] // every reply had come: nothing remains of it
 		}
 		return wantHangUp, cancelled
@@ -178,7 +178,7 @@ func (l *lane) down(err error, now moment) (failed []*call) {
 // broke is a connection that is of no more use. What was in flight on it and
 // has no reply is of unknown outcome: the server may still have it in a buffer
 // and run it later (hazard H1), so the connection is remembered, to be killed.
-func (l *lane) broke(err error, now moment) {
+func (l *lane) broke(err error) {
 	l.failure = err
 	if l.phase == phaseOpen {
 		l.n.laneBroke()
@@ -231,6 +231,9 @@ func (n *node) helloError(r *seam.Reply) error {
 	f := r.Facts
 	if f.Mode == "sentinel" {
 		return &ConfigError{What: "node " + n.name, Rule: "is a Sentinel, not a Redis master; list the master, or the group as redis+sentinel://"}
+	}
+	if f.Mode == "cluster" {
+		return &ConfigError{What: "node " + n.name, Rule: clusterMember}
 	}
 	if !r.Master {
 		return errReplica

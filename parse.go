@@ -83,9 +83,9 @@ func parseNode(s string) (*redis.Options, error) {
 	case "unix":
 		return parseUnix(rest)
 	case "redis+sentinel", "rediss+sentinel", "valkey+sentinel", "sentinel":
-		return nil, errors.New("Sentinel groups are not supported by this version yet; list independent masters")
+		return nil, errors.New("names a Sentinel group, and these are not supported by this version yet; list independent masters")
 	case "redis+cluster", "rediss+cluster", "valkey+cluster", "cluster":
-		return nil, errors.New("a Redis Cluster is not supported by this version yet; list independent masters")
+		return nil, errors.New("names a Redis Cluster, and these are not supported by this version yet; list independent masters")
 	default:
 		return nil, errors.New("has a scheme that is not known; use redis://, rediss:// (TLS) or unix://")
 	}
@@ -148,8 +148,8 @@ func hostPort(u *url.URL) (string, error) {
 	if host == "" {
 		return "", errors.New("has no host; write host:port")
 	}
-	if strings.ContainsAny(host, "/,; \t@") {
-		return "", errNotURL
+	if strings.ContainsAny(host, "/,; \t@") || strings.Contains(host, ":") && net.ParseIP(withoutZone(host)) == nil {
+		return "", errNotURL // an IPv6 address is the only host with colons
 	}
 	if port == "" {
 		port = "6379"
@@ -158,6 +158,12 @@ func hostPort(u *url.URL) (string, error) {
 		return "", errors.New("has a port that is not in 1-65535")
 	}
 	return net.JoinHostPort(host, port), nil
+}
+
+// withoutZone is an IPv6 address without its %interface.
+func withoutZone(host string) string {
+	host, _, _ = strings.Cut(host, "%")
+	return host
 }
 
 func databaseNumber(s string) (int, error) {

@@ -261,6 +261,10 @@ func (n *node) failVote(err error) vote {
 	return voteFailed
 }
 
+// A member of a Cluster answers only for its own slots, and hands them over to
+// another server at any time (scenario SYS-05).
+const clusterMember = "the server is a member of a Redis Cluster, which is no independent master; list masters that are not"
+
 // explain adds to a server's refusal what the reader can do. Refusals that
 // waiting does not mend become ConfigErrors.
 func explain(err error) error {
@@ -274,6 +278,9 @@ func explain(err error) error {
 		{"NOPERM", "give the user the rights that the lock needs"},
 		{"invalid password", "give the node's password"},
 		{"without any password configured", "the node has no password; give none"},
+		{"MOVED ", clusterMember},
+		{"CLUSTERDOWN", clusterMember},
+		{"CROSSSLOT", clusterMember},
 	} {
 		if strings.Contains(text, rule.word) {
 			if _, ok := errors.AsType[*ConfigError](err); ok {
