@@ -25,6 +25,7 @@ type holder struct {
 
 	cancel  context.CancelCauseFunc // of the Context, once somebody asked for it
 	watched bool                    // renewed by the scheduler; guarded by mu
+	told    bool                    // a Release was, to the hooks; guarded by mu
 
 	due  time.Duration // of the scheduler, guarded by it
 	slot int           // of the scheduler, guarded by it

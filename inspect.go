@@ -141,8 +141,9 @@ func (l *Locker) Break(ctx context.Context, name, token string) error {
 }
 
 // probe asks, on behalf of somebody who did not get a name, what stands in the
-// way: how long it still lives there, and whether it is a lock at all.
-func (l *Locker) probe(ctx context.Context, b *holder, q *QuorumError) {
+// way: how long it still lives there, and whether it is a lock at all. False when
+// ctx ended before the nodes had answered.
+func (l *Locker) probe(ctx context.Context, b *holder, q *QuorumError) bool {
 	var nodes []int
 	b.mu.Lock()
 	for i, v := range b.h.round.votes {
@@ -153,7 +154,7 @@ func (l *Locker) probe(ctx context.Context, b *holder, q *QuorumError) {
 	b.mu.Unlock()
 	answers, err := l.ask(ctx, nodes, func(int) seam.Call { return seam.Call{Op: seam.Probe, Key: b.h.key} })
 	if err != nil {
-		return
+		return false
 	}
 	var left []time.Duration
 	for _, i := range nodes {
@@ -175,6 +176,7 @@ func (l *Locker) probe(ctx context.Context, b *holder, q *QuorumError) {
 	b.mu.Lock()
 	q.RetryAfter = b.h.round.retryAfter(left)
 	b.mu.Unlock()
+	return true
 }
 
 // foreignKeyError is a key that no lock would leave (hazards H16, H40).

@@ -242,8 +242,7 @@ func (b *holder) release(ctx context.Context) error {
 		}
 		switch b.h.state {
 		case stateLost:
-			defer b.mu.Unlock()
-			return b.h.lost
+			return b.releaseLost(ctx, now)
 		case stateReleased:
 			b.mu.Unlock()
 			return ErrReleased
@@ -260,6 +259,20 @@ func (b *holder) release(ctx context.Context) error {
 	}
 }
 
+// releaseLost is a Release that came after the end. The first is told to the
+// hooks: it is how a holder that overran is noticed. The guard is held, and is
+// given up.
+func (b *holder) releaseLost(ctx context.Context, now moment) error {
+	lost, told := b.h.lost, b.told
+	b.told = true
+	held, left := now.mono-b.h.since.mono, b.h.valid.left(now.instant)
+	b.mu.Unlock()
+	if !told {
+		b.l.tellReleased(ctx, ReleaseEvent{Names: lost.Names, Held: held, Left: left, Err: lost})
+	}
+	return lost
+}
+
 // free sends the deletes and waits for the verdict. The guard is held, and is
 // given up.
 func (b *holder) free(ctx context.Context, now moment) error {
@@ -270,6 +283,7 @@ func (b *holder) free(ctx context.Context, now moment) error {
 	}
 	left := b.left
 	again := h.state == stateUnfreed
+	b.told = true
 	seq := h.releaseAll()
 	b.result = freeOpen
 	select {

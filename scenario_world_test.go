@@ -220,3 +220,6 @@ func took(f func()) time.Duration {
 	f()
 	return time.Since(start)
 }
+
+// pass lets virtual time pass.
+func (*world) pass(d time.Duration) { time.Sleep(d) }

@@ -181,8 +181,12 @@ func (w *waiting) probe(ctx context.Context, b *holder, q *QuorumError) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	if ctx.Err() == nil {
-		w.l.probe(ctx, b, q)
+	if ctx.Err() == nil && w.l.probe(ctx, b, q) {
+		return
+	}
+	// No time to look again; what the last look found most likely still stands.
+	if last, ok := errors.AsType[*QuorumError](w.verdict); ok && q.Nodes == nil && last.held() {
+		q.Nodes = last.Nodes
 	}
 }
 
