@@ -143,7 +143,7 @@ func (l *lane) replied(err error, now moment, results []result) []result {
 		l.queue = append(again, l.queue...)
 	}
 	if err != nil {
-		l.broke(err, now)
+		l.broke(err)
 	}
 	return results
 }
@@ -295,11 +295,11 @@ func (l *lane) looked(r *seam.Reply, now moment) {
 func (l *lane) regreeted(err error, now moment, results []result) []result {
 	r := &l.replies[0]
 	if err != nil {
-		l.broke(err, now)
+		l.broke(err)
 		return results
 	}
 	if err := l.n.helloError(r); err != nil {
-		l.broke(err, now)
+		l.broke(err)
 		l.hangUp = true
 		for _, c := range l.down(err, now) {
 			results = append(results, result{c, answer{vote: l.n.failVote(err), err: err}})

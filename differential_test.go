@@ -76,16 +76,16 @@ func (w *twins) compare(calls []seam.Call) {
 		require.NoError(w.t, c.Do(calls, replies[i]), "%v", w.log)
 	}
 	for k := range calls {
-		real, mem := &replies[0][k], &replies[1][k]
+		redis7, mem := &replies[0][k], &replies[1][k]
 		w.log = append(w.log, fmt.Sprintf("%v %+v", calls[k].Op, calls[k]))
 		if len(w.log) > 30 {
 			w.log = w.log[1:]
 		}
-		if d := difference(real, mem); d != "" {
-			w.t.Fatalf("%s\nreal: %+v\nmem:  %+v\nafter:\n%s", d, *real, *mem, strings.Join(w.log, "\n"))
+		if d := difference(redis7, mem); d != "" {
+			w.t.Fatalf("%s\nreal: %+v\nmem:  %+v\nafter:\n%s", d, *redis7, *mem, strings.Join(w.log, "\n"))
 		}
-		if calls[k].Op == seam.Hello && real.Facts != nil {
-			w.facts = [2]*seam.Facts{real.Facts, mem.Facts}
+		if calls[k].Op == seam.Hello && redis7.Facts != nil {
+			w.facts = [2]*seam.Facts{redis7.Facts, mem.Facts}
 		}
 	}
 }
@@ -259,7 +259,7 @@ func (w *twins) expire(ctx context.Context, key string) {
 	require.Eventually(w.t, func() bool {
 		v, err := w.admin.Get(ctx, key).Result()
 		mem, _, _ := w.mem.Get(key)
-		return !(err == nil && v == "short") && mem != "short"
+		return (err != nil || v != "short") && mem != "short"
 	}, 5*time.Second, time.Millisecond)
 }
 

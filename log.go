@@ -162,7 +162,7 @@ func (l *Locker) tellAcquire(ctx context.Context, name string) context.Context {
 		return ctx
 	}
 	var started context.Context
-	l.events.guard(func() { started = h.AcquireStart(ctx, name) })
+	l.events.guard(func() { started = h.AcquireStart(ctx, name) }) //nolint:fatcontext // it runs once, now
 	if started == nil {
 		return ctx
 	}

@@ -75,7 +75,7 @@ func TestRoundAllOutcomesAndOrders(t *testing.T) {
 				want := truth(seq)
 				// Failures are told from configuration as soon as a majority is
 				// out of reach, so which of the two it is may depend on the order.
-				if decided != want && !(want == badConfig && decided == noQuorum) && !(want == noQuorum && decided == badConfig) {
+				if decided != want && (want != badConfig || decided != noQuorum) && (want != noQuorum || decided != badConfig) {
 					t.Fatalf("%v: %v, want %v", seq, decided, want)
 				}
 				g, h, f, p := r.tally()

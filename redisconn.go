@@ -75,7 +75,7 @@ func (c *redisConn) batch(calls []seam.Call, replies []seam.Reply) error {
 	err := c.exec(context.Background()) // the client's own timeouts bound it
 	again := -1
 	for i := range calls {
-		c.where[i].read(&calls[i], &replies[i])
+		c.where[i].read(&replies[i])
 		if again < 0 && isNoScript(&replies[i]) {
 			again = i
 		}
@@ -185,7 +185,7 @@ func (c *redisConn) rerun(ctx context.Context, calls []seam.Call, replies []seam
 	for _, i := range redone {
 		s, was := c.where[i], replies[i]
 		replies[i] = seam.Reply{}
-		s.read(&calls[i], &replies[i])
+		s.read(&replies[i])
 		if was.Code == seam.Deleted {
 			replies[i] = was
 		}

@@ -203,7 +203,7 @@ func TestConnReadOnly(t *testing.T) {
 	s := startServers(t, 2, redisproc.Options{})
 	c := connTo(t, &redis.Options{Addr: s[0].Addr()}, 5*time.Second)
 	host, port, _ := strings.Cut(s[1].Addr(), ":")
-	require.NoError(t, adminOf(t, s[0]).SlaveOf(t.Context(), host, port).Err())
+	require.NoError(t, adminOf(t, s[0]).ReplicaOf(t.Context(), host, port).Err())
 	r := doCalls(t, c, acquireOf("a", "t"), extendOf("a", "t"), checkOf())
 	require.Equal(t, []seam.Code{seam.Error, seam.Error, seam.OK}, codesOf(r))
 	require.ErrorContains(t, r[0].Err, "READONLY")

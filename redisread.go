@@ -173,7 +173,7 @@ func (s *slot) readHello(r *seam.Reply) {
 
 // clientAddr is the addr of CLIENT INFO, "" where it is not shown.
 func clientAddr(info string) string {
-	for _, word := range strings.Fields(info) {
+	for word := range strings.FieldsSeq(info) {
 		if addr, ok := strings.CutPrefix(word, "addr="); ok {
 			return addr
 		}

@@ -111,17 +111,6 @@ func (s *slot) load(c *seam.Call) {
 	}
 }
 
-// scripted says whether a call is a script that NOSCRIPT may befall.
-func (s *slot) scripted(c *seam.Call) bool {
-	switch c.Op {
-	case seam.Acquire:
-		return c.LabelKey != ""
-	case seam.Extend, seam.Release, seam.Inspect, seam.Break, seam.Seal:
-		return true
-	}
-	return false
-}
-
 func (s *slot) script() script {
 	switch s.op {
 	case seam.Acquire:
@@ -151,7 +140,7 @@ func failed(err error, r *seam.Reply) bool {
 }
 
 // read turns what came back into the reply of the call.
-func (s *slot) read(c *seam.Call, r *seam.Reply) {
+func (s *slot) read(r *seam.Reply) {
 	if len(s.cmds) == 0 {
 		return
 	}

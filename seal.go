@@ -57,7 +57,7 @@ func parseSeal(text string) (seal, bool) {
 	var num [4]int64
 	for i := range num {
 		n, err := strconv.ParseInt(f[2+i], 10, 64)
-		if err != nil || n < 0 || n > int64(time.Duration(1<<62).Milliseconds()) {
+		if err != nil || n < 0 || n > time.Duration(1<<62).Milliseconds() {
 			return seal{}, false
 		}
 		num[i] = n
@@ -98,10 +98,10 @@ func (s sealSpec) kind(text, replid string) (sealKind, seal) {
 
 // describe is the seal for an error message.
 func (s seal) describe(text string) string {
-	switch {
-	case s.mode == modeVoid:
+	switch s.mode {
+	case modeVoid:
 		return "a seal that counts for nobody (a Reseal was begun and not finished)"
-	case s.mode == "":
+	case "":
 		return fmt.Sprintf("a seal that this version does not know (%.80q)", text)
 	}
 	return s.String()

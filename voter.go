@@ -303,10 +303,10 @@ func (r *runner) hangUp() {
 func (v *voter) cancelled(calls []*call) {
 	for _, c := range calls {
 		a := answer{vote: voteFailed, err: errCancelled}
-		switch {
-		case c.op == seam.Release:
+		switch c.op {
+		case seam.Release:
 			a = answer{code: seam.Gone}
-		case c.op == seam.Acquire:
+		case seam.Acquire:
 			v.mu.Lock()
 			if q := v.n.abstains(quick(v.clock)); q != nil {
 				a = *q

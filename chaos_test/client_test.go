@@ -105,7 +105,7 @@ func lockAway(o *clientOrder, w *history.Writer, length time.Duration) error {
 		})
 	}
 	wg.Wait()
-	return errors.Join(append(errs, l.Close())...)
+	return errors.Join(errors.Join(errs...), l.Close())
 }
 
 // lockOnce is one acquisition, and one line of history.

@@ -55,10 +55,9 @@ func (t *timeline) do(c seam.Call) seam.Reply {
 }
 
 // acquire is SET NX PX.
-func (t *timeline) acquire(who, token string) bool {
+func (t *timeline) acquire(who, token string) {
 	ok := t.do(seam.Call{Op: seam.Acquire, Key: lockKey, Token: token, TTL: leaseOf}).Code == seam.OK
 	t.tell(who, fmt.Sprintf("SET NX %s → %v", token, ok))
-	return ok
 }
 
 // get is the first half of the wrong release.
@@ -77,10 +76,9 @@ func (t *timeline) del(who string) {
 
 // compareAndDelete is the right release: one script, which nothing can come
 // between, and which leaves another's token alone.
-func (t *timeline) compareAndDelete(who, token string) bool {
+func (t *timeline) compareAndDelete(who, token string) {
 	ok := t.do(seam.Call{Op: seam.Release, Key: lockKey, Token: token}).Code == seam.Deleted
 	t.tell(who, fmt.Sprintf("compare %s and delete → %v", token, ok))
-	return ok
 }
 
 // left is whose lock stands at the end.

@@ -21,7 +21,7 @@ type child struct {
 
 // start starts a command. Arguments go to it byte for byte, without a shell.
 func (a *app) start(argv, env []string) (*child, error) {
-	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // running it is what the user asks for; the lease bounds it
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // running it is what the user asks for; the lease bounds it
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.stdin, a.stdout, a.rawStderr
 	cmd.WaitDelay = time.Second // a grandchild that keeps a pipe open does not keep the lock
@@ -69,7 +69,7 @@ func terminal(in any) int {
 	if !ok {
 		return -1
 	}
-	fd := int(f.Fd()) //nolint:gosec // descriptors are small
+	fd := int(f.Fd())
 	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
 	if err != nil || group != syscall.Getpgrp() {
 		return -1

@@ -155,7 +155,7 @@ func closeAll(lockers []*redlock.Locker) {
 // breakNodes kills one node when a third of the stock is sold, and lets another
 // forget everything at two thirds.
 func (c *demoCmd) breakNodes(ctx context.Context, f *field, s *shop) <-chan []faultJSON {
-	rnd := rand.New(rand.NewPCG(c.Seed, 2)) //nolint:gosec // a story, not a secret
+	rnd := rand.New(rand.NewPCG(c.Seed, 2))
 	order := rnd.Perm(len(f.nodes))
 	plan := []struct {
 		at   int

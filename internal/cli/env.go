@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -37,13 +38,13 @@ func (e environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (an
 	if value, ok := e[variable(flag.Name)]; ok && flag.Name != "help" {
 		return value, nil
 	}
-	return nil, nil
+	return nil, nil //nolint:nilnil // kong reads it as: no value here
 }
 
 // password is what nodes without one in their address get.
 func (e environment) password() (string, error) {
 	if file := e["REDLOCK_PASSWORD_FILE"]; file != "" {
-		text, err := os.ReadFile(file) //nolint:gosec // the user names the file
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return "", &usageError{"REDLOCK_PASSWORD_FILE cannot be read; name a file that this user may read"}
 		}
@@ -82,12 +83,10 @@ func hasPassword(text string) bool { return userinfo.MatchString(text) }
 // warnOfPasswords tells of passwords on the command line, which every user of
 // the machine can read.
 func (a *app) warnOfPasswords(args []string) {
-	for _, arg := range args {
-		if hasPassword(arg) {
-			fmt.Fprintln(a.stderr, "redlock: warning: a password on the command line can be read by every user of this machine; "+
-				"use REDLOCK_PASSWORD or REDLOCK_PASSWORD_FILE")
-			return
-		}
+	if slices.ContainsFunc(args, hasPassword) {
+		fmt.Fprintln(a.stderr, "redlock: warning: a password on the command line can be read by every user of this machine; "+
+			"use REDLOCK_PASSWORD or REDLOCK_PASSWORD_FILE")
+		return
 	}
 }
 

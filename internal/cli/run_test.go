@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -179,7 +180,7 @@ func TestRunMaxHold(t *testing.T) {
 
 func TestRunChildSeesNoSecrets(t *testing.T) {
 	f := newFleet(t)
-	env := append(f.env, "REDLOCK_PASSWORD_FILE=/dev/null", "REDLOCK_SENTINEL_PASSWORD=S3CRET", "PLAIN=kept")
+	env := append(slices.Clone(f.env), "REDLOCK_PASSWORD_FILE=/dev/null", "REDLOCK_SENTINEL_PASSWORD=S3CRET", "PLAIN=kept")
 	r := run(t, env, "run", "job", "--", "env")
 	require.Equal(t, 0, r.code, r.err)
 	require.NotContains(t, r.out, "S3CRET")

@@ -44,7 +44,7 @@ func newShop(c *demoCmd) *shop {
 	for i := range c.Buyers {
 		s.buyers = append(s.buyers, i%c.Products)
 	}
-	rnd := rand.New(rand.NewPCG(c.Seed, 1)) //nolint:gosec // a story, not a secret
+	rnd := rand.New(rand.NewPCG(c.Seed, 1))
 	rnd.Shuffle(len(s.buyers), func(i, j int) { s.buyers[i], s.buyers[j] = s.buyers[j], s.buyers[i] })
 	return s
 }

@@ -11,7 +11,7 @@ import (
 // What a server of 7.0 says.
 var (
 	errWrongType = errors.New("WRONGTYPE Operation against a key holding the wrong kind of value")
-	errReadOnly  = errors.New("READONLY You can't write against a read only replica.")
+	errReadOnly  = errors.New("READONLY You can't write against a read only replica.") //nolint:revive,staticcheck // as it says it
 	errExpire    = errors.New("ERR invalid expire time in 'set' command")
 )
 

@@ -126,7 +126,7 @@ func (s *Server) start(ctx context.Context) error {
 	if s.opt.AppendOnly {
 		args = append(args[:len(args)-1], "yes", "--appendfsync", "always")
 	}
-	cmd := exec.Command(s.path, append(args, s.opt.Args...)...) //nolint:noctx // it outlives ctx, and ends with Kill or with us
+	cmd := exec.Command(s.path, append(args, s.opt.Args...)...)
 	cmd.SysProcAttr = dieWithParent()
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
