@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 )
 
@@ -166,5 +167,18 @@ func TestRoundRetryAfter(t *testing.T) {
 func TestVerdictNames(t *testing.T) {
 	for v, want := range map[verdict]string{undecided: "undecided", granted: "granted", held: "held", noQuorum: "no quorum", badConfig: "configuration"} {
 		require.Equal(t, want, v.String())
+	}
+}
+
+func TestTokensAreRandomUUIDs(t *testing.T) {
+	seen := map[string]bool{}
+	for range 1000 {
+		token := newToken()
+		u, err := uuid.Parse(token)
+		require.NoError(t, err)
+		require.Equal(t, uuid.Version(4), u.Version())
+		require.Equal(t, uuid.RFC4122, u.Variant())
+		require.False(t, seen[token])
+		seen[token] = true
 	}
 }

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -47,7 +48,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 	if err := errors.Join(checkNodes(nodes), set.complete()); err != nil {
 		return nil, err
 	}
-	l := &Locker{set: set, closed: make(chan struct{}), token: uuid.NewString}
+	l := &Locker{set: set, closed: make(chan struct{}), token: newToken}
 	l.lines.m = make(map[string]*line)
 	l.sched = newScheduler(set.clock)
 	l.log = newLogger(set.logger, set.clock)
@@ -67,6 +68,16 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		l.voters = append(l.voters, v)
 	}
 	return l, nil
+}
+
+// newToken is a random UUID, as uuid.NewString makes it. That one reads through
+// an io.Reader, which costs an allocation for every attempt.
+func newToken() string {
+	var u uuid.UUID
+	_, _ = rand.Read(u[:])  // never fails
+	u[6] = u[6]&0x0f | 0x40 // version 4
+	u[8] = u[8]&0x3f | 0x80 // RFC 9562
+	return u.String()
 }
 
 // checkNodes refuses lists that cannot be a quorum.
