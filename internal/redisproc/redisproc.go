@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -34,6 +35,8 @@ type Server struct {
 	dir  string
 	port int
 
+	life sync.Mutex // one Restart or Close at a time
+
 	mu   sync.Mutex
 	proc *process
 }
@@ -43,6 +46,9 @@ type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has been waited for
 }
+
+// portTaken is in the log of a server that could not bind its port.
+const portTaken = "Address already in use"
 
 // Find is the path of redis-server, or an error that says how to get it.
 func Find() (string, error) {
@@ -72,7 +78,7 @@ func Start(ctx context.Context, opt Options) (*Server, error) {
 		if err = s.start(ctx); err == nil {
 			return s, nil
 		}
-		if ctx.Err() != nil {
+		if !strings.Contains(err.Error(), portTaken) {
 			break
 		}
 	}
@@ -114,19 +120,34 @@ func (s *Server) PID() int {
 	if s.proc == nil {
 		return 0
 	}
-	return s.proc.cmd.Process.Pid
+	select {
+	case <-s.proc.done: // it ended by itself
+		return 0
+	default:
+		return s.proc.cmd.Process.Pid
+	}
 }
+
+// logPath is where all that the server says goes. It is its standard output,
+// as a server whose arguments are wrong ends before it has opened a logfile.
+func (s *Server) logPath() string { return filepath.Join(s.dir, "redis.log") }
 
 // start runs the process and waits for PONG.
 func (s *Server) start(ctx context.Context) error {
+	log, err := os.OpenFile(s.logPath(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
 	args := []string{
 		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "",
-		"--logfile", filepath.Join(s.dir, "redis.log"), "--enable-debug-command", "yes", "--appendonly", "no",
+		"--enable-debug-command", "yes", "--appendonly", "no",
 	}
 	if s.opt.AppendOnly {
 		args = append(args[:len(args)-1], "yes", "--appendfsync", "always")
 	}
 	cmd := exec.Command(s.path, append(args, s.opt.Args...)...)
+	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = dieWithParent()
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
@@ -169,7 +190,7 @@ func (s *Server) ready(ctx context.Context, p *process) error {
 		// go-redis logs every dial that fails, so it is asked once one works.
 		if nc, err := net.DialTimeout("tcp", s.Addr(), time.Second); err == nil {
 			_ = nc.Close()
-			if c.Ping(ctx).Err() == nil {
+			if c.Ping(ctx).Err() == nil && isProcess(c.Info(ctx, "server").Val(), p.cmd.Process.Pid) {
 				return nil
 			}
 		}
@@ -185,13 +206,24 @@ func (s *Server) ready(ctx context.Context, p *process) error {
 	}
 }
 
+// isProcess reports whether INFO server is that process's: who answers on the
+// port may be another server that took it before ours could.
+func isProcess(info string, pid int) bool {
+	return strings.Contains(info, "\r\nprocess_id:"+strconv.Itoa(pid)+"\r\n")
+}
+
 // lastLog is the end of the server's log, for an error.
 func (s *Server) lastLog() string {
-	text, err := os.ReadFile(filepath.Join(s.dir, "redis.log"))
+	const most = 600
+	text, err := os.ReadFile(s.logPath())
 	if err != nil || len(text) == 0 {
 		return ""
 	}
-	return "; its log ends: " + string(text[max(0, len(text)-400):])
+	end := string(text)
+	if len(end) > most {
+		_, end, _ = strings.Cut(end[len(end)-most:], "\n") // whole lines
+	}
+	return "; its log ends:\n" + strings.TrimSpace(end)
 }
 
 // signal sends a signal to the server if it runs.
@@ -225,10 +257,14 @@ func (s *Server) Kill() {
 // Restart kills the server, if it runs, and starts it on the same port: with
 // what it persisted, or empty.
 func (s *Server) Restart(ctx context.Context, empty bool) error {
+	s.life.Lock()
+	defer s.life.Unlock()
 	s.Kill()
-	if empty {
-		if err := os.RemoveAll(filepath.Join(s.dir, "appendonlydir")); err != nil {
-			return err
+	if empty { // a SAVE, or having been a replica, leaves a dump.rdb
+		for _, name := range []string{"appendonlydir", "dump.rdb"} {
+			if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
+				return err
+			}
 		}
 	}
 	return s.start(ctx)
@@ -236,6 +272,8 @@ func (s *Server) Restart(ctx context.Context, empty bool) error {
 
 // Close kills the server and removes its folder.
 func (s *Server) Close() error {
+	s.life.Lock()
+	defer s.life.Unlock()
 	s.Kill()
 	return os.RemoveAll(s.dir)
 }
