@@ -13,6 +13,7 @@ MODULES := . $(NESTED)
 TESTFLAGS ?= -count=1 -timeout 15m -p 2
 FUZZTIME  ?= 20s
 RACECOUNT ?= 3
+SEEDS     ?= 10000
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI         := $(CURDIR)/bin/golangci-lint-$(GOLANGCI_VERSION)
@@ -149,3 +150,11 @@ cc:
 	else \
 		echo "no C compiler, and go test -race needs one. Debian, Ubuntu: sudo apt-get install gcc libc6-dev" >&2; exit 1; \
 	fi
+
+.PHONY: sim
+sim: ## the simulator on many seeds (SEEDS=10000), without the race detector
+	go test -count=1 -run 'TestSimulation$$' -sim.seeds $(SEEDS) -timeout 0 -v .
+
+.PHONY: mutants
+mutants: ## every guard taken away in turn; fails for one that nobody misses
+	go test -count=1 -run 'TestMutants|TestEveryMutantHasACase' -mutant.all -mutant.runs 5 -timeout 0 -v . | grep -v '^ *--- PASS\|^=== \|WARN'

@@ -63,7 +63,7 @@ func (l *lane) needless(c *call) bool {
 	case c.t == nil:
 		return false
 	case c.op == seam.Acquire || c.op == seam.Extend:
-		return c.t.over.Load() // promise P8, at the last moment before the bytes go out
+		return c.t.over.Load() && !l.n.ward.mutant.has(mutantSendsAfterEnd) // promise P8, at the last moment before the bytes go out
 	case c.op == seam.Release && c.undo:
 		return !c.t.sent[l.n.index]
 	}
@@ -87,6 +87,9 @@ func (l *lane) add(c *call, now moment) (check bool) {
 	case seam.Extend:
 		k.TTL, k.Label, k.MarkKey = c.ttl, t.label, markKey(t.key)
 		k.NotAfter = l.n.stamp(now.instant)
+		if l.n.ward.mutant.has(mutantNoBreakMark) {
+			k.MarkKey = ""
+		}
 		t.sent[l.n.index] = true
 		check = true
 	case seam.Release:
@@ -201,7 +204,7 @@ func (l *lane) read(c *call, r *seam.Reply, st *standing, err error, now moment,
 				return results
 			}
 		}
-		if !st.ok && a.err == nil && !st.quarantined {
+		if !st.ok && a.err == nil && (!st.quarantined || l.n.ward.mutant.has(mutantExtendBound)) {
 			a.err = st.err // Extends hold on a quarantined node, and on no other that does not count.
 			a.code = seam.Error
 		}

@@ -37,7 +37,7 @@ const (
 // owe makes a debt of a release. An undo of something that was never sent owes
 // nothing.
 func (l *lane) owe(c *call) {
-	if c.t == nil || !c.t.sent[l.n.index] {
+	if c.t == nil || !c.t.sent[l.n.index] || l.n.ward.mutant.has(mutantNoDebts) {
 		return
 	}
 	for i := range l.debts {
@@ -77,7 +77,8 @@ func (l *lane) payDebts(now moment) {
 	for _, c := range l.lost {
 		// Of another process nothing remains; of one that could not be killed,
 		// nothing either once all that it wrote has expired.
-		if c.runID != l.runID || c.until != 0 && now.mono >= c.until {
+		stranger := c.runID != l.runID && !l.n.ward.mutant.has(mutantKillsStrangers)
+		if stranger || l.n.ward.mutant.has(mutantNoKill) || c.until != 0 && now.mono >= c.until {
 			continue
 		}
 		kept = append(kept, c)
@@ -128,7 +129,7 @@ func (l *lane) settle(now moment) {
 		kept = append(kept, c)
 	}
 	l.lost = kept
-	unsure := len(l.lost) > 0
+	unsure := len(l.lost) > 0 && !l.n.ward.mutant.has(mutantShortDebts)
 	owed := l.debts[:0]
 	for i, d := range l.debts {
 		if i < l.debtsOut {

@@ -32,8 +32,8 @@ var (
 	}
 	// above is what stands above the root or beside it, and must not be under it.
 	above = []string{
-		"internal/cli", "internal/memnode", "internal/sim", "internal/judge", "internal/redisproc",
-		"internal/faultproxy", "redlocktest", "election", "fence", "cmd", "examples",
+		"internal/cli", "internal/memnode", "internal/sim", "internal/judge", "internal/faultproxy", "internal/report", "internal/attack", "internal/redisproc",
+		"redlocktest", "election", "fence", "cmd", "examples",
 	}
 )
 

@@ -42,10 +42,11 @@ type nodeHold struct {
 // hold is the machine.
 type hold struct {
 	tenure
-	drift Drift
-	ttl   time.Duration
-	state holdState
-	nodes []nodeHold
+	drift  Drift
+	ttl    time.Duration
+	mutant mutant // guards that a test turned off
+	state  holdState
+	nodes  []nodeHold
 
 	// Acquiring.
 	round round
@@ -83,14 +84,40 @@ func (h *hold) voted(i int, a *answer) verdict {
 // won makes a lease of an attempt with a majority. False: the validity had
 // ended by then, and the attempt is to be undone like any other that failed.
 func (h *hold) won(now moment) bool {
-	h.valid = validFrom(h.from, h.ttl, h.drift)
+	from := h.from
+	if h.mutant.has(mutantValidFromReply) {
+		from = now
+	}
+	h.valid = h.validFrom(from, h.ttl)
 	h.since = now
-	if h.valid.left(now.instant) <= 0 {
+	if h.valid.left(now.instant) <= 0 && !h.mutant.has(mutantWonLate) {
 		h.state = stateFailed
 		return false
 	}
 	h.state = stateHeld
 	return true
+}
+
+// validFrom is the validity of a round that began at from.
+func (h *hold) validFrom(from moment, ttl time.Duration) validity {
+	if h.mutant.has(mutantNoDrift) {
+		return validity{from: from, length: ttl}
+	}
+	return validFrom(from, ttl, h.drift)
+}
+
+// majority is how many nodes have to agree.
+func (h *hold) majority() int {
+	if h.mutant.has(mutantHalfQuorum) {
+		return len(h.nodes) / 2
+	}
+	return majority(len(h.nodes))
+}
+
+// undoes says whether an attempt that failed has to be undone on a node: on
+// every one that was ever sent it, whatever it answered (hazard H1).
+func (h *hold) undoes(i int) bool {
+	return !h.mutant.has(mutantUndoGranted) || h.round.votes[i] == voteGranted
 }
 
 // nodeErrors gathers what the nodes said that is no vote.
@@ -110,7 +137,15 @@ func (h *hold) nodeErrors(op string, names []string) *multierror.Error {
 // alive says whether a holder may rely on the lease at this instant: the
 // Context is done the margin before the validity ends (promise P6).
 func (h *hold) alive(now instant) bool {
-	return h.state == stateHeld && h.valid.left(now) > margin(h.ttl)
+	return h.state == stateHeld && h.valid.left(now) > h.margin()
+}
+
+// margin is how much before the end of the validity the Context is done.
+func (h *hold) margin() time.Duration {
+	if h.mutant.has(mutantNoMargin) {
+		return 0
+	}
+	return margin(h.ttl)
 }
 
 // end makes the lease lost. It is told once.

@@ -50,7 +50,7 @@ func (l *Locker) newHolder(name string, o *lockSettings) *holder {
 	b := &holder{l: l, opts: *o, decided: make(chan struct{}, 1)}
 	h := &b.h
 	h.name, h.key, h.token = name, l.set.prefix+name, l.token()
-	h.ttl, h.drift, h.minHold = o.ttl, l.set.drift, o.minHold
+	h.ttl, h.drift, h.minHold, h.mutant = o.ttl, l.set.drift, o.minHold, l.set.mutant
 	if o.label != "" {
 		h.label, h.hold = o.label, labelKey(h.key)
 	}
@@ -188,6 +188,9 @@ func (l *Locker) putTimer(t *time.Timer) {
 // answer never came. It does not wait.
 func (b *holder) undo() {
 	for i, v := range b.l.voters {
+		if !b.h.undoes(i) {
+			continue
+		}
 		v.submit(&call{op: seam.Release, node: int32(i), t: &b.h.tenure, undo: true}, quick(b.l.set.clock), false)
 	}
 }

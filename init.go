@@ -53,7 +53,7 @@ func (l *Locker) init(ctx context.Context, force bool) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	if sealed > 0 {
+	if sealed > 0 && !l.set.mutant.has(mutantInitTrusts) {
 		return l.initForgetful(ctx, fresh, seen)
 	}
 	if !force {

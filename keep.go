@@ -44,7 +44,8 @@ func (h *hold) extended(i int, seq uint32, a *answer, now moment) outcome {
 		return roundOpen
 	}
 	n.code = a.code
-	n.counted = a.code == seam.Mine && h.counts(n)
+	n.counted = a.code == seam.Mine && h.counts(n) ||
+		a.code == seam.Readded && h.mutant.has(mutantReaddedCounts)
 	if n.counted {
 		n.readded = false
 	}
@@ -64,12 +65,12 @@ func (h *hold) extended(i int, seq uint32, a *answer, now moment) outcome {
 
 // counts says whether MINE of a node proves that it held our key without a gap.
 func (h *hold) counts(n *nodeHold) bool {
-	return !n.readded || n.trusted || n.cleared
+	return !n.readded || n.trusted || n.cleared || h.mutant.has(mutantReaddedTrusted)
 }
 
 // judgeExtend decides a round as early as the answers allow.
 func (h *hold) judgeExtend(now moment) outcome {
-	need := majority(len(h.nodes))
+	need := h.majority()
 	counted, dead, gone := 0, 0, 0
 	for i := range h.nodes {
 		n := &h.nodes[i]
@@ -79,7 +80,8 @@ func (h *hold) judgeExtend(now moment) outcome {
 		case n.code != seam.None || n.err != nil:
 			dead++
 		}
-		if n.confirmed && (n.code == seam.Readded || n.code == seam.Other || n.code == seam.Broken) {
+		had := n.confirmed || h.mutant.has(mutantLostByStrangers)
+		if had && (n.code == seam.Readded || n.code == seam.Other || n.code == seam.Broken) {
 			gone++ // nodes that never had the key do not count for this
 		}
 	}
@@ -87,7 +89,7 @@ func (h *hold) judgeExtend(now moment) outcome {
 	case gone >= need:
 		return roundLost
 	case counted >= need:
-		if h.valid.left(now.instant) <= 0 {
+		if h.valid.left(now.instant) <= 0 && !h.mutant.has(mutantLateExtend) {
 			return h.extendFailed()
 		}
 		h.kept()
@@ -100,7 +102,7 @@ func (h *hold) judgeExtend(now moment) outcome {
 
 // kept moves the validity after a round that succeeded.
 func (h *hold) kept() {
-	h.valid = h.valid.extended(validFrom(h.asked, h.sentTTL, h.drift))
+	h.valid = h.valid.extended(h.validFrom(h.asked, h.sentTTL))
 	h.out, h.fails, h.renewed = false, 0, nil
 	for i := range h.nodes {
 		n := &h.nodes[i]

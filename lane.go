@@ -245,7 +245,7 @@ func (n *node) helloError(r *seam.Reply) error {
 	if err := n.ward.meet(n.index, f.RunID); err != nil {
 		return err
 	}
-	if n.ward.mode == modeStrict && f.MaxMemory > 0 && f.Policy != "noeviction" {
+	if n.ward.mode == modeStrict && !n.ward.mutant.has(mutantEvicting) && f.MaxMemory > 0 && f.Policy != "noeviction" {
 		return &ConfigError{
 			What: "node " + n.name, Value: "maxmemory-policy " + f.Policy,
 			Rule: "would evict locks that are held; set maxmemory-policy noeviction on a server that carries locks",

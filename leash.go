@@ -14,7 +14,7 @@ import (
 func (b *holder) dueAt() time.Duration {
 	h := &b.h
 	now := h.valid.from.mono // everything below is on the monotonic clock
-	at := now + h.valid.length - margin(h.ttl)
+	at := now + h.valid.length - h.margin()
 	if b.opts.maxHold > 0 {
 		at = min(at, h.since.mono+b.opts.maxHold)
 	}
@@ -48,7 +48,7 @@ func (b *holder) tick(now moment) (at time.Duration, ok bool) {
 		return 0, false
 	}
 	switch {
-	case h.valid.left(now.instant) <= margin(h.ttl):
+	case h.valid.left(now.instant) <= h.margin():
 		b.lose(b.expiry()) // unlocks
 		return 0, false
 	case b.opts.maxHold > 0 && now.since(h.since.instant) >= b.opts.maxHold:
@@ -308,7 +308,11 @@ func (b *holder) free(ctx context.Context, now moment) error {
 		*c = call{op: seam.Release, node: int32(i), seq: seq, t: &h.tenure, ttl: keep, sink: b}
 		v.submit(c, now, alone)
 	}
-	_ = b.await(context.Background()) // it ignores the cancellation of ctx: hazard H32
+	wait := context.Background()
+	if b.l.set.mutant.has(mutantReleaseOnCtx) {
+		wait = ctx
+	}
+	_ = b.await(wait) // it ignores the cancellation of ctx: hazard H32
 	err := b.freedResult(left)
 	b.l.lines.ended(h.name)
 	b.l.tellReleased(ctx, ReleaseEvent{Names: []string{h.name}, Held: held, Left: left, Err: err})

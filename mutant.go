@@ -1,9 +1,10 @@
 package redlock
 
-// mutant names a guard that a test turns off, to see that it matters: the test
-// that stands for the guard has to fail then. No option of the package sets
-// one; only tests of the package itself can.
-type mutant uint32
+// mutant names guards that a test turns off, to see that they matter: what
+// stands for the guard, a story or the simulator, has to fail then (make
+// mutants prints the table). No option of the package sets one; only tests of
+// the package itself can.
+type mutant uint64
 
 const (
 	// mutantNoInfo lets the closing check do with MGET alone, so that neither
@@ -11,6 +12,68 @@ const (
 	mutantNoInfo mutant = 1 << iota
 	// mutantNoSeal counts every vote, whatever the seal and the quarantine say.
 	mutantNoSeal
+	// mutantTokenReused keeps one token for all attempts of a Locker (hazard H2).
+	mutantTokenReused
+	// mutantValidFromReply counts the validity from the answer, not from T0 (H25).
+	mutantValidFromReply
+	// mutantNoDrift gives the whole TTL as validity.
+	mutantNoDrift
+	// mutantWonLate takes a majority that came after the validity had ended.
+	mutantWonLate
+	// mutantHalfQuorum is content with half of the nodes.
+	mutantHalfQuorum
+	// mutantReaddedCounts lets READDED count in its own round (H29).
+	mutantReaddedCounts
+	// mutantReaddedTrusted lets a node that was given the key back count from the
+	// next round on, whether or not it abstained meanwhile.
+	mutantReaddedTrusted
+	// mutantLateExtend takes an extend whose majority came after the old end.
+	mutantLateExtend
+	// mutantLostByStrangers lets nodes that never had the key speak for a loss.
+	mutantLostByStrangers
+	// mutantExtendBound lets no extend count on a node in quarantine.
+	mutantExtendBound
+	// mutantNoQuarantine seals a node that forgot, and counts it at once.
+	mutantNoQuarantine
+	// mutantNodeClockOnly believes the node's clock when a quarantine is over (H22).
+	mutantNodeClockOnly
+	// mutantReplicaVotes counts the vote of a replica.
+	mutantReplicaVotes
+	// mutantForeignCounts counts votes under another deployment's seal (H21).
+	mutantForeignCounts
+	// mutantSealEarly seals a node before every other was asked (H21).
+	mutantSealEarly
+	// mutantSameServer lets one server vote under two names (H17).
+	mutantSameServer
+	// mutantEvicting lets a server vote that evicts keys (H15).
+	mutantEvicting
+	// mutantInitTrusts declares a node empty although another one has a seal.
+	mutantInitTrusts
+	// mutantUndoGranted undoes an attempt only where it was granted (H1).
+	mutantUndoGranted
+	// mutantSendsAfterEnd sends what is queued also for a token that is over (P8).
+	mutantSendsAfterEnd
+	// mutantNoStamp sends extends without their not-after stamp.
+	mutantNoStamp
+	// mutantNoKill leaves a broken connection's buffer alone (H1).
+	mutantNoKill
+	// mutantKillsStrangers kills by id without looking whose process it is.
+	mutantKillsStrangers
+	// mutantNoDebts forgets a delete that was not answered.
+	mutantNoDebts
+	// mutantShortDebts ends a debt with its first answer, although the connection
+	// that broke may still write.
+	mutantShortDebts
+	// mutantLaneHop lets a token's calls take any lane.
+	mutantLaneHop
+	// mutantReleaseOnCtx ends a Release with its caller's context (H32).
+	mutantReleaseOnCtx
+	// mutantNoMargin lets the Context live until the very end (P6).
+	mutantNoMargin
+	// mutantNoBreakMark lets a renewal bring back what Break freed.
+	mutantNoBreakMark
+
+	mutantsEnd // one more than the last
 )
 
 func (m mutant) has(one mutant) bool { return m&one != 0 }

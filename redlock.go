@@ -62,6 +62,10 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 	}
 	l.ward = newWard(l.names, mode, set.prefix, set.maxTTL)
 	l.ward.mutant = set.mutant
+	if set.mutant.has(mutantTokenReused) {
+		token := newToken()
+		l.token = func() string { return token }
+	}
 	for i, n := range nodes {
 		v := newVoter(newNode(i, l.names[i], n.dialer.DB(), l.ward, set.nodeTimeout), n.dialer, set.clock)
 		v.onNote, v.onAsked = l.noted, l.askedAll

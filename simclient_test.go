@@ -10,42 +10,98 @@ import (
 	"github.com/redlock-go/redlock/internal/seam"
 )
 
+// The phases of a client that a fault can meet.
+var simPhases = []string{"idle", "acquiring", "held", "renewing", "releasing"}
+
 // simClient is one process with a Locker's machines, which wants one name for
 // ever: acquires, holds, releases, and starts again.
 type simClient struct {
-	s       *sim
+	g       *game
 	id      int
 	ward    *ward
+	mutant  mutant
 	nodes   []*node
 	session []*memnode.Session // of the only lane to each node; nil without
 	flying  []bool             // a dial or a batch of that lane is out
 	wake    []time.Duration    // when that lane is looked at again without a call
 	h       *hold
 	tokens  int
+
+	rate   float64 // of its clock
+	offset time.Duration
 }
 
-// pump does what the lanes want, and looks whether the lease still stands.
-func (c *simClient) pump() {
+func newSimClient(g *game, names []string, m mutant) *simClient {
+	n := len(names)
+	c := &simClient{
+		g: g, id: len(g.clients), mutant: m, ward: newWard(names, modeStrict, defaultPrefix, simTTL),
+		rate: g.Rate(), offset: time.Duration(g.Rand.IntN(1000)) * time.Millisecond,
+		session: make([]*memnode.Session, n), flying: make([]bool, n), wake: make([]time.Duration, n),
+	}
+	c.ward.mutant = m
+	c.ward.wanted.Store(true)
+	for k := range n {
+		c.nodes = append(c.nodes, newNode(k, names[k], 0, c.ward, simTimeout))
+	}
+	g.Add(c)
+	return c
+}
+
+// moment reads the client's clock.
+func (c *simClient) moment() moment {
+	mono := time.Duration(float64(c.g.Now()) * c.rate)
+	at := time.Unix(1_700_000_000, 0).Add(mono + c.offset)
+	return moment{instant{mono, mono, time.Duration(at.UnixNano())}, at}
+}
+
+// after puts an event of this client into the queue, d by its own clock.
+func (c *simClient) after(d time.Duration, do func()) {
+	c.g.For(c.id, time.Duration(float64(d)/c.rate)+1, do)
+}
+
+// Phase is what the client does.
+func (c *simClient) Phase() string {
+	h := c.h
+	switch {
+	case h == nil || h.state == stateReleased || h.state == stateFailed || h.state == stateLost:
+		return simPhases[0]
+	case h.state == stateAcquiring:
+		return simPhases[1]
+	case h.state == stateHeld && h.out:
+		return simPhases[3]
+	case h.state == stateHeld:
+		return simPhases[2]
+	}
+	return simPhases[4]
+}
+
+// Cancel ends an attempt that is under way.
+func (c *simClient) Cancel() {
+	if h := c.h; h != nil && h.state == stateAcquiring {
+		c.fail(h)
+	}
+}
+
+// Pump does what the lanes want.
+func (c *simClient) Pump() {
 	for i, n := range c.nodes {
 		for !c.flying[i] && c.step(i, n.lanes[0]) {
 		}
-		if n.askedLast {
-			n.askedLast = false // the others are pumped anyway
-		}
+		n.askedLast = false // the others are pumped anyway
 		n.notes = nil
 	}
 }
 
 // step runs one want of a lane; false when there is none.
 func (c *simClient) step(i int, l *lane) bool {
-	w, cancelled := l.next(c.s.moment(), nil)
+	w, cancelled := l.next(c.moment(), nil)
 	for _, k := range cancelled {
 		c.answer(k, &answer{vote: voteFailed, err: errCancelled, code: seam.None})
 	}
 	switch w {
 	case wantDial:
 		c.flying[i] = true
-		c.s.after(c.s.delay(), func() { c.dialled(i, l) })
+		c.after(c.g.Delay(), func() { c.dialled(i, l) })
 	case wantSend:
 		c.flying[i] = true
 		c.send(i, l)
@@ -55,7 +111,7 @@ func (c *simClient) step(i int, l *lane) bool {
 	case wantNothing:
 		if at, ok := l.wakeAt(); ok && at != c.wake[i] {
 			c.wake[i] = at
-			c.s.after(max(at-c.s.now, 0), func() {})
+			c.after(at-c.moment().mono, func() {})
 		}
 	}
 	return false
@@ -63,26 +119,28 @@ func (c *simClient) step(i int, l *lane) bool {
 
 func (c *simClient) dialled(i int, l *lane) {
 	c.flying[i] = false
-	session := c.s.nodes[i].NewSession()
+	session := c.g.Nodes[i].NewSession()
 	var err error
-	if e := c.s.nodes[i].Exec(session, []seam.Call{{Op: seam.Probe}}, make([]seam.Reply, 1)); e != nil {
+	if e := c.g.Nodes[i].Exec(session, []seam.Call{{Op: seam.Probe}}, make([]seam.Reply, 1)); e != nil {
 		err = errors.New("connection refused")
 	}
 	c.session[i] = session
-	failed := l.dialled(err, c.s.moment())
+	failed := l.dialled(err, c.moment())
 	for _, k := range failed {
 		c.answer(k, &answer{vote: voteFailed, err: err})
 	}
 }
 
-// send carries a batch to the node and its replies back; either may be late or
-// lost, and then the lane's timeout ends the wait.
+// send carries a batch to the node; a batch that is not answered in time ends
+// its connection, and may still be executed later.
 func (c *simClient) send(i int, l *lane) {
-	s, session := c.s, c.session[i]
-	calls := append([]seam.Call(nil), l.calls...)
-	replies := make([]seam.Reply, len(calls))
+	for _, k := range l.out {
+		if k.t != nil && k.t.over.Load() && (k.op == seam.Acquire || k.op == seam.Extend) {
+			c.g.Violated("client %d sends %v for %s, which is over", c.id, k.op, k.t.token)
+		}
+	}
 	over := false
-	finish := func(err error) {
+	finish := func(replies []seam.Reply, err error) {
 		if over {
 			return
 		}
@@ -93,39 +151,51 @@ func (c *simClient) send(i int, l *lane) {
 		} else {
 			c.session[i] = nil
 		}
-		for _, r := range l.replied(err, s.moment(), nil) {
+		for _, r := range l.replied(err, c.moment(), nil) {
 			c.answer(r.c, &r.a)
 		}
 	}
-	s.after(s.delay(), func() {
-		err := s.nodes[i].Exec(session, calls, replies)
-		s.note("client %d node %d: %d calls, %v", c.id, i, len(calls), err)
-		s.after(s.delay(), func() { finish(err) })
+	calls := append([]seam.Call(nil), l.calls...)
+	c.g.Send(i, c.session[i], calls, func(replies []seam.Reply, err error) {
+		c.g.For(c.id, 0, func() { finish(replies, err) })
 	})
-	s.after(simTimeout, func() { finish(os.ErrDeadlineExceeded) })
+	c.after(simTimeout, func() { finish(nil, os.ErrDeadlineExceeded) })
+}
+
+// owesNothing says that the client's lane to a node is open and idle, and that
+// nothing of it is left behind that it knows of.
+func (c *simClient) owesNothing(i int) bool {
+	l := c.nodes[i].lanes[0]
+	return l.phase == phaseOpen && !c.flying[i] && !l.hangUp && len(l.queue)+len(l.debts)+len(l.lost) == 0
 }
 
 // submit hands a call to a lane.
 func (c *simClient) submit(i int, k *call) {
 	k.node = int32(i)
-	if a := c.nodes[i].lanes[0].submit(k, c.s.moment()); a != nil {
+	if a := c.nodes[i].lanes[0].submit(k, c.moment()); a != nil {
 		c.answer(k, a)
 	}
 }
 
 // acquire starts an attempt.
 func (c *simClient) acquire() {
+	if c.g.stop {
+		return
+	}
 	n := len(c.nodes)
-	c.tokens++
-	h := &hold{drift: Drift{Rate: 0.01, Fixed: 2 * time.Millisecond}, ttl: simTTL, nodes: make([]nodeHold, n), round: newRound(n, nil)}
+	if c.tokens == 0 || !c.mutant.has(mutantTokenReused) {
+		c.tokens++
+	}
+	h := &hold{drift: Drift{Rate: 0.01, Fixed: 2 * time.Millisecond}, ttl: simTTL, nodes: make([]nodeHold, n), round: newRound(n, nil), mutant: c.mutant}
+	h.round.need = h.majority()
 	h.name, h.key, h.token = "x", "lock:x", fmt.Sprintf("%d-%d", c.id, c.tokens)
 	h.lane, h.sent = make([]uint8, n), make([]bool, n)
-	h.from = c.s.moment()
+	h.from = c.moment()
 	c.h = h
 	for i := range c.nodes {
 		c.submit(i, &call{op: seam.Acquire, t: &h.tenure, ttl: simTTL})
 	}
-	c.s.after(simTimeout, func() {
+	c.after(simTimeout, func() {
 		if c.h == h && h.state == stateAcquiring {
 			h.round.expire()
 			c.decided()
@@ -145,11 +215,11 @@ func (c *simClient) answer(k *call, a *answer) {
 			c.decided()
 		}
 	case seam.Extend:
-		switch h.extended(int(k.node), k.seq, a, c.s.moment()) {
+		switch h.extended(int(k.node), k.seq, a, c.moment()) {
 		case roundLost:
-			c.lose()
+			c.lose(h.lostReason())
 		case roundFailed:
-			c.s.after(20*time.Millisecond, func() { c.extend(h) })
+			c.after(20*time.Millisecond, func() { c.extend(h) })
 		}
 	case seam.Release, opRecheck:
 		if f := h.released(int(k.node), k.seq, a); f != freeOpen && h.state == stateReleasing {
@@ -161,22 +231,28 @@ func (c *simClient) answer(k *call, a *answer) {
 // decided ends a round.
 func (c *simClient) decided() {
 	h := c.h
-	if h.round.outcome != granted || !h.won(c.s.moment()) {
-		h.state = stateFailed
-		c.undo(h)
-		c.s.after(time.Duration(c.s.rnd.IntN(50))*time.Millisecond, c.acquire)
+	if h.round.outcome != granted || !h.won(c.moment()) {
+		c.fail(h)
 		return
 	}
-	c.s.grants++
-	c.s.note("client %d holds %s", c.id, h.token)
-	for _, o := range c.s.clients {
-		if o != c && o.h != nil && o.h.alive(c.s.moment().instant) {
-			c.s.broken = fmt.Sprintf("at %v client %d and client %d both hold", c.s.now, c.id, o.id)
+	c.g.grants++
+	c.g.last = c.g.Now()
+	c.g.Note("client %d holds %s", c.id, h.token)
+	for _, o := range c.g.clients {
+		if o != c && o.h != nil && o.h.alive(o.moment().instant) {
+			c.g.Violated("client %d has %s while client %d still holds %s", c.id, h.token, o.id, o.h.token)
 		}
 	}
-	c.s.after(simTTL/3, func() { c.extend(h) })
-	c.s.after(time.Duration(c.s.rnd.Int64N(int64(3*simTTL))), func() { c.release(h) })
+	c.after(simTTL/3, func() { c.extend(h) })
+	c.after(time.Duration(c.g.Rand.Int64N(int64(3*simTTL))), func() { c.release(h) })
 	c.watch(h)
+}
+
+// fail undoes an attempt, and tries again soon.
+func (c *simClient) fail(h *hold) {
+	h.state = stateFailed
+	c.undo(h)
+	c.after(time.Duration(c.g.Rand.IntN(200))*time.Millisecond, c.acquire)
 }
 
 // watch ends a lease whose validity is over.
@@ -184,28 +260,47 @@ func (c *simClient) watch(h *hold) {
 	if c.h != h || h.state != stateHeld {
 		return
 	}
-	if left := h.valid.left(c.s.moment().instant) - margin(simTTL); left > 0 {
-		c.s.after(left, func() { c.watch(h) })
+	if left := h.valid.left(c.moment().instant) - h.margin(); left > 0 {
+		c.after(left, func() { c.watch(h) })
 		return
 	}
-	c.lose()
+	c.lose(LostNoQuorum)
 }
 
-func (c *simClient) lose() {
+func (c *simClient) lose(why LostReason) {
 	h := c.h
 	if h.state != stateHeld {
 		return
 	}
-	h.end(LostNoQuorum, c.ward.names)
-	c.s.note("client %d lost %s", c.id, h.token)
+	if why == LostTaken {
+		c.stillHeld(h)
+	}
+	h.end(why, c.ward.names)
+	c.g.Note("client %d lost %s: %v", c.id, h.token, why)
 	c.undo(h)
-	c.s.after(time.Millisecond, c.acquire)
+	c.after(time.Millisecond, c.acquire)
+}
+
+// stillHeld insists that a lease that was given up at once was not there any
+// more: on a majority of the nodes it never was confirmed, or is gone.
+func (c *simClient) stillHeld(h *hold) {
+	kept := 0
+	for i, n := range c.g.Nodes {
+		if token, _, _ := n.Get(h.key); token == h.token && h.nodes[i].confirmed && h.nodes[i].code != seam.Readded {
+			kept++
+		}
+	}
+	if kept >= majority(len(h.nodes)) {
+		c.g.Violated("client %d gave up %s, which a majority still has", c.id, h.token)
+	}
 }
 
 func (c *simClient) undo(h *hold) {
 	h.over.Store(true)
 	for i := range c.nodes {
-		c.submit(i, &call{op: seam.Release, t: &h.tenure, undo: true})
+		if h.undoes(i) {
+			c.submit(i, &call{op: seam.Release, t: &h.tenure, undo: true})
+		}
 	}
 }
 
@@ -214,16 +309,16 @@ func (c *simClient) extend(h *hold) {
 	if c.h != h || h.state != stateHeld || h.out {
 		return
 	}
-	seq := h.extendAll(simTTL, c.s.moment())
+	seq := h.extendAll(simTTL, c.moment())
 	for i := range c.nodes {
 		c.submit(i, &call{op: seam.Extend, seq: seq, t: &h.tenure, ttl: simTTL})
 	}
-	c.s.after(simTimeout, func() {
+	c.after(simTimeout, func() {
 		if h.seq == seq && h.extendExpired() == roundFailed {
 			c.extend(h)
 		}
 	})
-	c.s.after(simTTL/3, func() { c.extend(h) })
+	c.after(simTTL/3, func() { c.extend(h) })
 }
 
 func (c *simClient) release(h *hold) {
@@ -231,11 +326,11 @@ func (c *simClient) release(h *hold) {
 		return
 	}
 	seq := h.releaseAll()
-	c.s.note("client %d releases %s", c.id, h.token)
+	c.g.Note("client %d releases %s", c.id, h.token)
 	for i := range c.nodes {
 		c.submit(i, &call{op: seam.Release, seq: seq, t: &h.tenure})
 	}
-	c.s.after(simTimeout, func() {
+	c.after(simTimeout, func() {
 		if c.h == h && h.state == stateReleasing {
 			c.freed()
 		}
@@ -245,5 +340,5 @@ func (c *simClient) release(h *hold) {
 func (c *simClient) freed() {
 	c.h.state = stateReleased
 	c.h = nil
-	c.s.after(time.Duration(c.s.rnd.IntN(20))*time.Millisecond, c.acquire)
+	c.after(time.Duration(c.g.Rand.IntN(20))*time.Millisecond, c.acquire)
 }

@@ -82,7 +82,7 @@ func (n *node) assess(r *seam.Reply, now moment) standing {
 	case r.Code != seam.OK:
 		err := explain(r.Err)
 		return standing{vote: n.failVote(err), err: err, drop: dropsConn(r.Err)}
-	case !r.Master && !n.ward.mutant.has(mutantNoInfo):
+	case !r.Master && !n.ward.mutant.has(mutantNoInfo|mutantReplicaVotes):
 		return standing{vote: voteFailed, err: errReplica, drop: true}
 	case r.Replid == "":
 		return standing{vote: voteFailed, err: errNoReplid}
@@ -113,6 +113,9 @@ func (n *node) readSeal(r *seam.Reply, now moment) standing {
 	}
 	spec := n.ward.spec(n.db)
 	kind, got := spec.kind(r.Seal, r.Replid)
+	if kind == sealForeign && n.ward.mutant.has(mutantForeignCounts) {
+		return standing{ok: true}
+	}
 	if kind == sealForeign {
 		return standing{
 			vote: voteForeign, foreign: true,
@@ -140,6 +143,9 @@ func (n *node) readSeal(r *seam.Reply, now moment) standing {
 	if r.Seal != n.sealText || r.Replid != n.sealReplid {
 		n.sealText, n.sealReplid, n.sealSeen, n.sealPassed = r.Seal, r.Replid, now.instant, false
 	}
+	if n.ward.mutant.has(mutantNoQuarantine) {
+		return standing{ok: true}
+	}
 	if r.Quarantined {
 		left := n.quarantineLeft(now.instant)
 		if left <= 0 {
@@ -156,7 +162,7 @@ func (n *node) readSeal(r *seam.Reply, now moment) standing {
 // very seal for Q.
 func (n *node) outlived(s seal, now moment) standing {
 	q := n.ward.quarantine
-	if s.at == 0 || n.sealPassed {
+	if s.at == 0 || n.sealPassed || n.ward.mutant.has(mutantNodeClockOnly) {
 		n.sealPassed = true
 		return standing{ok: true}
 	}
@@ -190,6 +196,9 @@ func (n *node) abstains(now moment) *answer {
 		return nil
 	}
 	left := n.quarantineLeft(now.instant)
+	if n.ward.mutant.has(mutantNoQuarantine) {
+		left = 0
+	}
 	if n.needSeal {
 		left = n.ward.quarantine
 	}
@@ -242,7 +251,7 @@ func (n *node) learn(f *seam.Facts, sent, now instant) {
 // will be when our patience ends. The estimate errs late by up to one round
 // trip, so a healthy node never finds it stale.
 func (n *node) stamp(now instant) int64 {
-	if !n.haveFact {
+	if !n.haveFact || n.ward.mutant.has(mutantNoStamp) {
 		return 0
 	}
 	return n.nodeTime + (now.mono - n.factsAt.mono).Microseconds() + n.timeout.Microseconds()

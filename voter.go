@@ -127,7 +127,7 @@ func (v *voter) pick(c *call) *runner {
 			v.lanes = append(v.lanes, best)
 		}
 	}
-	if kept != nil {
+	if kept != nil && !v.n.ward.mutant.has(mutantLaneHop) {
 		*kept = best.l.id + 1
 	}
 	return best
