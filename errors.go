@@ -69,6 +69,30 @@ func (e *NodeError) Error() string { return e.Node + ": " + e.Op + ": " + e.Err.
 // Unwrap gives the cause.
 func (e *NodeError) Unwrap() error { return e.Err }
 
+// oneNodes hides a ConfigError of a single node from errors.Is: the call is
+// ErrConfig only when no majority is possible without such nodes (promise P2).
+// errors.As still finds it.
+type oneNodes struct{ conf *ConfigError }
+
+func (e oneNodes) Error() string { return e.conf.Error() }
+
+// As is for errors.As.
+func (e oneNodes) As(target any) bool {
+	if p, ok := target.(**ConfigError); ok {
+		*p = e.conf
+		return true
+	}
+	return false
+}
+
+// ofNode makes a NodeError.
+func ofNode(node, op string, err error) *NodeError {
+	if conf, ok := errors.AsType[*ConfigError](err); ok {
+		err = oneNodes{conf}
+	}
+	return &NodeError{Node: node, Op: op, Err: err}
+}
+
 // QuorumError is a round that did not win. It Is [ErrHeld] when a majority
 // voted and [ErrNoQuorum] when not, never both.
 type QuorumError struct {

@@ -125,7 +125,7 @@ func (h *hold) nodeErrors(op string, names []string) *multierror.Error {
 	var all *multierror.Error
 	for i := range h.nodes {
 		if err := h.nodes[i].err; err != nil {
-			all = multierror.Append(all, &NodeError{Node: names[i], Op: op, Err: err})
+			all = multierror.Append(all, ofNode(names[i], op, err))
 		}
 	}
 	if all != nil {

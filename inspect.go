@@ -12,7 +12,8 @@ import (
 // Status is how a name stands on the nodes.
 type Status struct {
 	Name string
-	// Known says that a majority of the nodes answered.
+	// Known says that a majority of the nodes answered, without those that have
+	// no key and are in quarantine: they may have forgotten it.
 	Known bool
 	// Held says that one token stands on a majority of the nodes.
 	Held bool
@@ -44,7 +45,7 @@ type NodeStatus struct {
 // of a bad name; nodes that do not answer are in the Status.
 func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	s := Status{Name: name}
-	if err := checkName(name); err != nil {
+	if err := l.checkName(name); err != nil {
 		return s, err
 	}
 	key := l.set.prefix + name
@@ -60,15 +61,18 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	for i := range answers {
 		a := &answers[i]
 		ns := NodeStatus{Node: l.names[i], Err: a.err}
+		abstains := l.voters[i].quarantined()
 		if a.code == seam.OK {
-			known++
+			if !abstains || a.reply.Value != "" {
+				known++ // a node that may have forgotten says nothing by having no key
+			}
 			ns.Token, ns.Label, ns.TTL, ns.Type = a.reply.Value, a.reply.Label, a.reply.TTL, a.reply.Type
 			if ns.Token != "" {
 				ttls[ns.Token] = append(ttls[ns.Token], ns.TTL)
 				labels[ns.Token] = ns.Label
 			}
 		}
-		ns.Quarantined = l.voters[i].quarantined()
+		ns.Quarantined = abstains
 		s.Nodes = append(s.Nodes, ns)
 	}
 	s.Known = known >= need
@@ -105,7 +109,7 @@ func (v *voter) quarantined() bool {
 // *[QuorumError]: another holder has it (Is ErrHeld), or no majority answered
 // (Is ErrNoQuorum).
 func (l *Locker) Break(ctx context.Context, name, token string) error {
-	if err := checkName(name); err != nil {
+	if err := l.checkName(name); err != nil {
 		return err
 	}
 	if token == "" || len(token) > maxName {

@@ -227,7 +227,7 @@ func (o *lockSettings) check(s *settings) error {
 	case o.wait < 0:
 		return &ConfigError{"wait", o.wait.String(), "must be 0 (one round), above it, or Forever"}
 	case o.backoff == nil:
-		return &ConfigError{"backoff", "nil", "give a function, or leave the option out"}
+		return &ConfigError{"backoff", "nil", "give a function, FullJitter with both times above zero, or leave the option out"}
 	case o.minHold < 0 || o.minHold > o.ttl:
 		return &ConfigError{"min hold", o.minHold.String(), "must be from 0 to the TTL, " + o.ttl.String()}
 	case len(o.label) > 512 || !printable(o.label):

@@ -173,7 +173,7 @@ func (e *configRoundError) Unwrap() []error {
 
 // appendNode adds one node's error to a list that may be nil.
 func appendNode(all *multierror.Error, node, op string, err error) *multierror.Error {
-	all = multierror.Append(all, &NodeError{Node: node, Op: op, Err: err})
+	all = multierror.Append(all, ofNode(node, op, err))
 	all.ErrorFormat = listErrors
 	return all
 }

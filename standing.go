@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -131,7 +132,7 @@ func (n *node) readSeal(r *seam.Reply, now moment) standing {
 		}
 		why := "it has no seal: it is new (redlock init), or it forgot everything"
 		if kind == sealStale {
-			why = "it restarted or was promoted, and may have forgotten leases"
+			why = "it restarted, was promoted or got its first replica, and may have forgotten leases"
 		}
 		return n.quarantined(n.ward.quarantine, why)
 	}
@@ -205,7 +206,7 @@ func (n *node) abstains(now moment) *answer {
 	if left <= 0 {
 		return nil
 	}
-	s := n.quarantined(left, "it restarted, was promoted, lost its data or is new")
+	s := n.quarantined(left, "it restarted, was promoted, got its first replica, lost its data or is new")
 	return &answer{vote: s.vote, err: s.err, left: left, quarantined: true}
 }
 
@@ -296,6 +297,16 @@ func explain(err error) error {
 				return err
 			}
 			return &ConfigError{What: "refused", Value: text, Rule: rule.do}
+		}
+	}
+	for _, hint := range [...]struct{ word, do string }{
+		{"OOM ", "raise maxmemory, or free some"},
+		{"MISCONF ", "the server cannot save; see its log and disk"},
+		{"NOREPLICAS ", "bring its replicas back, or lower min-replicas-to-write"},
+		{"WRONGTYPE ", "a key of another kind stands there; use another name or WithKeyPrefix"},
+	} {
+		if strings.HasPrefix(text, hint.word) {
+			return fmt.Errorf("%w (%s)", err, hint.do)
 		}
 	}
 	return err

@@ -34,7 +34,7 @@ func (l *Locker) TryAcquire(ctx context.Context, name string, opts ...LockOption
 
 // options checks the arguments of a call, before any I/O.
 func (w *waiting) options(ctx context.Context, opts []LockOption) error {
-	if err := checkName(w.name); err != nil {
+	if err := w.l.checkName(w.name); err != nil {
 		return err
 	}
 	if len(opts) > 0 {
@@ -182,6 +182,9 @@ func (w *waiting) probe(ctx context.Context, b *holder, q *QuorumError) {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	if ctx.Err() == nil && w.l.probe(ctx, b, q) {
+		if q.Nodes != nil && w.o.wait > 0 {
+			w.l.log.warn(w.name, "redlock: something that is no lease stands in the way", "name", w.name, "error", q.Nodes)
+		}
 		return
 	}
 	// No time to look again; what the last look found most likely still stands.
