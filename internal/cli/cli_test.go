@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestHelpIsGolden(t *testing.T) {
-	for _, cmd := range []string{"", "demo", "run", "inspect", "break", "init", "check"} {
+	for _, cmd := range []string{"", "demo", "run", "inspect", "break", "init", "check", "chaos"} {
 		args := []string{"--help"}
 		if cmd != "" {
 			args = []string{cmd, "--help"}
@@ -59,7 +59,8 @@ func TestSplitNodes(t *testing.T) {
 	for in, want := range map[string][]string{
 		"a:1":                           {"a:1"},
 		"a:1,b:2,[::1]:3":               {"a:1", "b:2", "[::1]:3"},
-		"a:1, b:2":                      {"a:1, b:2"},
+		"a:1, b:2":                      {"a:1", "b:2"},
+		"a:1,b:2,":                      {"a:1", "b:2"},
 		"redis://u:p,w@h:1,h2:2":        {"redis://u:p,w@h:1", "h2:2"},
 		"redis://h:1/2,rediss://g:2":    {"redis://h:1/2", "rediss://g:2"},
 		"redis+sentinel://a:1,b:2/name": {"redis+sentinel://a:1,b:2/name"},

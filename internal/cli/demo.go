@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -70,6 +73,9 @@ func (c *demoCmd) Run(a *app) error {
 	if err := c.check(a); err != nil {
 		return err
 	}
+	ctx, stop := signal.NotifyContext(a.ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop() // an interrupt still takes away what the demo wrote, and ends what it started
+	a.ctx = ctx
 	start := time.Now()
 	field, err := a.field(c)
 	if err != nil {

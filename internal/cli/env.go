@@ -105,14 +105,18 @@ func splitNodes(list string) []string {
 		if list[i] != ',' {
 			continue
 		}
-		item, rest := strings.ToLower(list[begin:i]), list[i+1:]
+		item, rest := strings.ToLower(strings.TrimSpace(list[begin:i])), strings.TrimLeft(list[i+1:], " \t\n")
 		whole := strings.HasPrefix(item, "redis+") || strings.HasPrefix(item, "rediss+")
-		if scheme.MatchString(rest) || !whole && hostPort.MatchString(rest) {
+		if strings.TrimSpace(rest) == "" || scheme.MatchString(rest) || !whole && hostPort.MatchString(rest) {
 			nodes = append(nodes, strings.TrimSpace(list[begin:i]))
 			begin = i + 1
 		}
 	}
-	return append(nodes, strings.TrimSpace(list[begin:]))
+	nodes = append(nodes, strings.TrimSpace(list[begin:]))
+	if last := len(nodes) - 1; last > 0 && nodes[last] == "" {
+		nodes = nodes[:last] // a comma at the end
+	}
+	return nodes
 }
 
 // withPassword puts a password into an address that has none.

@@ -14,10 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/redlock-go/redlock/internal/attack"
 	"github.com/redlock-go/redlock/internal/redisproc"
 )
 
 func TestMain(m *testing.M) {
+	if attack.ChildMain() { // the test binary as a client of chaos
+		os.Exit(0)
+	}
 	if os.Getenv("REDLOCK_TEST_MAIN") != "" { // the test binary as the command itself
 		os.Exit(Run(context.Background(), os.Args[1:], os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 	}

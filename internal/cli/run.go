@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"os/user"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -32,10 +34,10 @@ type runCmd struct {
 
 // forwarded are the signals that the command gets when the wrapper does.
 func forwarded() []os.Signal {
-	return []os.Signal{
+	return slices.DeleteFunc([]os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH,
-	}
+	}, signal.Ignored) // what nohup ignores stays ignored
 }
 
 // ends says whether a signal ends a wrapper that still waits.
@@ -157,7 +159,7 @@ func (c *runCmd) label(a *app) string {
 	if err != nil {
 		host = "?"
 	}
-	text := fmt.Sprintf("%s@%s pid %d since %s: %s", name, host, os.Getpid(), time.Now().UTC().Format(time.RFC3339), strings.Join(a.command, " "))
+	text := fmt.Sprintf("%s@%s pid %d since %s: %s", name, host, os.Getpid(), time.Now().UTC().Format(time.RFC3339), filepath.Base(a.command[0]))
 	return clean(text, 200)
 }
 

@@ -25,7 +25,11 @@ const (
 // says that it is there.
 func started(t *testing.T, f *fleet, text string, flags ...string) (wait func() int, pid, child int) {
 	t.Helper()
-	args := append(append([]string{"run"}, flags...), "job", "--", script(t, "echo $$\n"+text))
+	first := "" // traps stand before the script says that it is there
+	if trap, rest, ok := strings.Cut(text, "; while"); ok && strings.HasPrefix(trap, "trap ") {
+		first, text = trap+"\n", "while"+rest
+	}
+	args := append(append([]string{"run"}, flags...), "job", "--", script(t, first+"echo $$\n"+text))
 	cmd := process(t, f.env, args...)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
