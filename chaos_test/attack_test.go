@@ -33,16 +33,16 @@ func attacked(t *testing.T, c attack.Config) attack.Result {
 
 var attackSeed = flag.Uint64("attack.seed", 1, "the schedule of TestAttackAssume")
 
-// TestAttackAssume is a minute of faults of a minority at a time.
+// TestAttackAssume is three minutes of faults of a minority at a time.
 func TestAttackAssume(t *testing.T) {
-	out := attacked(t, attack.Config{For: time.Minute, Seed: *attackSeed})
+	out := attacked(t, attack.Config{For: 3 * time.Minute, Seed: *attackSeed})
 	if !out.AsExpected() {
-		t.Errorf("verdict %s; replay it with redlock chaos --self-hosted 5 --for 60s --seed %d; the history is in %s", out.Verdict, *attackSeed, out.Kept)
+		t.Errorf("verdict %s; replay it with redlock chaos --self-hosted 5 --for 3m --seed %d; the history is in %s", out.Verdict, *attackSeed, out.Kept)
 		for _, v := range out.Violations[:min(len(out.Violations), 5)] {
 			t.Errorf("%s: %s", v.Rule, v.Text)
 		}
 	}
-	if len(out.Faults) < 20 || out.Grants == 0 || !out.ProgressJudged {
+	if len(out.Faults) < 60 || out.Grants == 0 || !out.ProgressJudged {
 		t.Errorf("%d faults, %d grants, progress judged: %v; that shows too little", len(out.Faults), out.Grants, out.ProgressJudged)
 	}
 }
