@@ -94,6 +94,9 @@ func (l *lane) add(c *call, now moment) (check bool) {
 		check = true
 	case seam.Release:
 		k.KeepFor = c.ttl
+		if !c.undo || l.n.ward.mutant.has(mutantUndoWakes) {
+			k.WakeKey = t.wake // the undoing of a failed attempt wakes nobody
+		}
 	case opRecheck:
 		// Rides on the check and needs no call of its own; a Probe keeps the
 		// replies in step with the calls.
@@ -182,6 +185,9 @@ func isTimeout(err error) bool {
 // read turns one reply into its answer, or sends the call round again.
 func (l *lane) read(c *call, r *seam.Reply, st *standing, err error, now moment, results []result) []result {
 	a := answer{code: r.Code, reply: r, quarantined: st.quarantined, foreign: st.foreign, left: st.left}
+	if l.n.votes > 0 {
+		a.server = l.runID
+	}
 	if r.Code == seam.Error {
 		a.err = explain(r.Err)
 		l.hangUp = l.hangUp || dropsConn(r.Err)

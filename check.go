@@ -109,7 +109,7 @@ func (l *Locker) checkServer(r *NodeReport, i int, reply *seam.Reply) {
 			"allow +client|kill +client|info +client|id")
 	}
 	if !f.AOF {
-		r.add(Info, "it keeps no append-only file: after a crash it forgets its locks and abstains for "+l.ward.quarantine.String(),
+		r.add(Info, "it keeps no append-only file: after a crash it forgets its locks and abstains for "+l.voters[i].n.quarantine().String(),
 			"nothing; or appendonly yes, to lose less when several restart")
 	}
 	if f.MaxMemory == 0 && f.Policy != "noeviction" {
@@ -118,6 +118,9 @@ func (l *Locker) checkServer(r *NodeReport, i int, reply *seam.Reply) {
 }
 
 func (v *voter) killRefused() error {
+	if v.fan != nil {
+		return v.fan.killRefused()
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.n.killRefused
@@ -125,7 +128,7 @@ func (v *voter) killRefused() error {
 
 // checkSeal reports on the node's seal and quarantine.
 func (l *Locker) checkSeal(r *NodeReport, i int, reply *seam.Reply) {
-	spec := l.ward.spec(l.voters[i].n.db)
+	spec := l.voters[i].n.spec()
 	switch kind, got := spec.kind(reply.Seal, reply.Replid); kind {
 	case sealForeign:
 		r.add(Problem, fmt.Sprintf("it is sealed for another setting: it has %s, this client has %s", got.describe(reply.Seal), spec),
@@ -133,7 +136,7 @@ func (l *Locker) checkSeal(r *NodeReport, i int, reply *seam.Reply) {
 	case sealMissing:
 		r.add(Problem, "it has no seal: it is new, or it forgot everything", "redlock init, if no node of the list was ever used")
 	case sealStale:
-		r.add(Problem, "it restarted or was promoted and is not sealed again yet", "wait: the first lock does it; it then abstains for "+l.ward.quarantine.String())
+		r.add(Problem, "it restarted or was promoted and is not sealed again yet", "wait: the first lock does it; it then abstains for "+l.voters[i].n.quarantine().String())
 	case sealOurs:
 		if reply.Quarantined && l.ward.mode == modeStrict {
 			r.add(Problem, "it is quarantined for another "+reply.QuarantineTTL.Round(time.Millisecond).String(), "wait")

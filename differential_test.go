@@ -29,6 +29,7 @@ type twins struct {
 	facts  [2]*seam.Facts
 	log    []string
 	slow   time.Duration // the longest that a batch on both took
+	ears   [2][]*twinEar
 }
 
 // slack is how far two clocks' answers about the same key may be apart: the
@@ -44,6 +45,7 @@ func newTwins(t *testing.T, seed uint64) *twins {
 	}
 	w.connect()
 	t.Cleanup(func() {
+		w.deafen()
 		w.hangUp()
 		require.NoError(t, w.admin.Close())
 	})
@@ -116,6 +118,8 @@ func difference(a, b *seam.Reply, slack time.Duration) string {
 		return "label"
 	case strings.Join(a.Values, " ") != strings.Join(b.Values, " "):
 		return "values"
+	case a.Woken != b.Woken:
+		return "woken"
 	case a.Seal != b.Seal:
 		return "seal"
 	case a.Quarantined != b.Quarantined:
@@ -151,7 +155,7 @@ func (w *twins) one() seam.Call {
 	if w.rnd.IntN(3) == 0 {
 		c.LabelKey, c.Label = "redlock:l:"+key, pick("label", 2)
 	}
-	switch w.rnd.IntN(12) {
+	switch w.rnd.IntN(15) {
 	case 0, 1, 2:
 		c.Op = seam.Acquire
 	case 3, 4:
@@ -163,6 +167,9 @@ func (w *twins) one() seam.Call {
 		c.Op = seam.Release
 		if w.rnd.IntN(3) == 0 {
 			c.KeepFor = w.ttl() / 2
+		}
+		if w.rnd.IntN(2) == 0 {
+			c.WakeKey = wakePrefix + key
 		}
 	case 7:
 		c.Op = seam.Probe
@@ -184,6 +191,9 @@ func (w *twins) one() seam.Call {
 		c.Force = w.rnd.IntN(5) == 0
 	case 11:
 		c.Op = seam.Check
+	case 12, 13, 14:
+		c.Op = [...]seam.Op{seam.Register, seam.Unregister, seam.PassOn}[w.rnd.IntN(3)]
+		c.WakeKey, c.Channel = wakePrefix+key, pick("channel", 4)
 	}
 	return c
 }
@@ -221,10 +231,10 @@ func (w *twins) upset(ctx context.Context) {
 // which brings its script back.
 func (w *twins) forgetScripts(ctx context.Context) {
 	require.NoError(w.t, w.admin.ScriptFlush(ctx).Err())
-	for seen := map[seam.Op]bool{}; len(seen) < 6; {
+	for seen := map[seam.Op]bool{}; len(seen) < 8; {
 		c := w.one()
 		switch c.Op {
-		case seam.Extend, seam.Release, seam.Inspect, seam.Break, seam.Seal:
+		case seam.Extend, seam.Release, seam.Inspect, seam.Break, seam.Seal, seam.Register, seam.PassOn:
 		case seam.Acquire:
 			if c.LabelKey == "" {
 				continue
@@ -242,7 +252,9 @@ func (w *twins) forgetScripts(ctx context.Context) {
 // restart ends both processes and starts them with or without their memory.
 func (w *twins) restart(ctx context.Context, empty bool) {
 	before := w.facts
+	w.deafen()
 	require.NoError(w.t, w.server.Restart(ctx, empty))
+	defer w.listen()
 	if empty {
 		w.mem.Forget()
 	} else {
@@ -297,6 +309,7 @@ func TestDifferentialMemnodeAgainstRedis(t *testing.T) {
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w := newTwins(t, seed)
+			w.listen()
 			for done := 0; done < calls; {
 				if w.rnd.IntN(40) == 0 {
 					w.upset(t.Context())
@@ -307,6 +320,7 @@ func TestDifferentialMemnodeAgainstRedis(t *testing.T) {
 				}
 				w.compare(batch)
 				done += len(batch)
+				w.heard()
 				if w.rnd.IntN(50) == 0 {
 					w.state(t.Context())
 				}

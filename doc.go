@@ -21,6 +21,17 @@
 // it may have forgotten leases (the seal) and abstains until they have ended
 // (quarantine).
 //
+// # Waiting
+//
+// Who waits does not poll. Callers of one Locker line up per name, and the first
+// of them registers at one node, from where a release wakes the process that has
+// waited for longest; a poll, at most a second later, is the safety net for a
+// wake-up that was lost. [WithBackoff] sets the pause where no wake-up can come:
+// after a round without quorum, after a split vote, and while no node can be
+// listened to. A release with a next caller in the same Locker that asked for the
+// same TTL, label and renewal hands the lease over without asking a node, at most
+// eight times in a row.
+//
 // # Limits
 //
 // A lease is not a mutex: code that goes on when its context is done may

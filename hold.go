@@ -37,6 +37,7 @@ type nodeHold struct {
 	code      seam.Code // what it said in the round that is out
 	counted   bool      // …and that counts
 	err       error     // why it said nothing that counts
+	server    string    // which master of a Cluster said it
 }
 
 // hold is the machine.
@@ -55,7 +56,9 @@ type hold struct {
 
 	// Held.
 	valid   validity
-	since   moment // when the lease was won
+	since   moment // when the lease was won, or handed over
+	gen     uint32 // which Lease owns it: one more with every hand-over
+	handed  int    // hand-overs in a row
 	seq     uint32 // of the extend or release round that was sent last
 	out     bool   // that round is not decided
 	asked   moment // when it was sent
@@ -75,10 +78,14 @@ func (h *hold) voted(i int, a *answer) verdict {
 			h.lefts = append(h.lefts, a.left)
 		}
 	}
-	if a.vote == voteGranted {
-		h.nodes[i].confirmed = true
+	v := a.vote
+	if v == voteGranted && h.twin(i, a.server) {
+		v, h.nodes[i].err = voteConfig, errTwin
 	}
-	return h.round.cast(i, a.vote)
+	if v == voteGranted {
+		h.nodes[i].confirmed, h.nodes[i].server = true, a.server
+	}
+	return h.round.cast(i, v)
 }
 
 // won makes a lease of an attempt with a majority. False: the validity had

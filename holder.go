@@ -27,6 +27,10 @@ type holder struct {
 	watched bool                    // renewed by the scheduler; guarded by mu
 	told    bool                    // a Release was, to the hooks; guarded by mu
 
+	gated  bool // the acquire asked one node first; guarded by mu
+	broken bool // Break was called for it here: not to be handed over; guarded by lines.mu
+	quiet  bool // the release woke nobody, as the designated node knows; guarded by mu
+
 	due  time.Duration // of the scheduler, guarded by it
 	slot int           // of the scheduler, guarded by it
 
@@ -49,7 +53,8 @@ func (l *Locker) newHolder(name string, o *lockSettings) *holder {
 	n := len(l.voters)
 	b := &holder{l: l, opts: *o, decided: make(chan struct{}, 1)}
 	h := &b.h
-	h.name, h.key, h.token = name, l.set.prefix+name, l.token()
+	h.wake = wakePrefix + l.set.prefix + name // and the key is its end: one allocation
+	h.name, h.key, h.token = name, h.wake[len(wakePrefix):], l.token()
 	h.ttl, h.drift, h.minHold, h.mutant = o.ttl, l.set.drift, o.minHold, l.set.mutant
 	if o.label != "" {
 		h.label, h.hold = o.label, labelKey(h.key)
@@ -70,15 +75,19 @@ func (b *holder) answered(c *call, a *answer) {
 	b.mu.Lock()
 	switch c.op {
 	case seam.Acquire:
-		if b.h.round.outcome == undecided && b.h.voted(i, a) != undecided {
+		open := b.h.round.outcome == undecided
+		if outcome := b.h.voted(i, a); open && (outcome != undecided || b.gated) {
 			b.signal()
-		} else if b.h.round.outcome != undecided {
-			b.h.voted(i, a)
 		}
 	case seam.Extend:
 		b.extendDecided(b.h.extended(i, c.seq, a, read(b.l.set.clock)))
 		return
 	case seam.Release, opRecheck:
+		if a.reply != nil && a.reply.Woken {
+			b.l.lines.woke(b.h.name)
+		} else if b.h.handed >= maxHandOvers && a.code == seam.Deleted && i == b.l.designated(b.h.name) {
+			b.quiet = true
+		}
 		if f := b.h.released(i, c.seq, a); f != freeOpen && b.result == freeOpen {
 			b.result = f
 			b.signal()
@@ -97,8 +106,9 @@ func (b *holder) signal() {
 
 // acquire runs one round: T0, the SETs, the verdict (design section 4). What it
 // returns is nil for a lease that was won. A round that did not win is undone
-// behind it, on every node that was sent anything.
-func (b *holder) acquire(ctx context.Context) error {
+// behind it, on every node that was sent anything. With a gate that node is asked
+// first, and the others once it granted or was silent.
+func (b *holder) acquire(ctx context.Context, gate int) error {
 	l := b.l
 	calls := b.inline.calls[:]
 	if len(l.voters) > inlineNodes {
@@ -107,7 +117,16 @@ func (b *holder) acquire(ctx context.Context) error {
 	patient := l.serving() < majority(len(l.voters))
 	alone := len(l.voters) == 1
 	b.h.from = start(l.set.clock)
+	if gate >= 0 && !alone {
+		calls[gate] = call{op: seam.Acquire, node: int32(gate), t: &b.h.tenure, ttl: b.h.ttl, sink: b, patient: patient}
+		if !b.passes(ctx, &calls[gate]) {
+			return errGated
+		}
+	}
 	for i, v := range l.voters {
+		if i == gate && !alone {
+			continue
+		}
 		c := &calls[i]
 		*c = call{op: seam.Acquire, node: int32(i), t: &b.h.tenure, ttl: b.h.ttl, sink: b, patient: patient}
 		v.submit(c, b.h.from, alone)

@@ -40,7 +40,7 @@ func (l *Locker) init(ctx context.Context, force bool) error {
 	var fresh []int
 	sealed := 0
 	for i, a := range seen {
-		spec := l.ward.spec(l.voters[i].n.db)
+		spec := l.places[i].n.spec()
 		switch kind, got := spec.kind(a.reply.Seal, a.reply.Replid); kind {
 		case sealForeign:
 			return l.ward.sawForeign(i, spec, got, a.reply.Seal)
@@ -62,7 +62,7 @@ func (l *Locker) init(ctx context.Context, force bool) error {
 		}
 	}
 	return l.writeSeals(ctx, "init", fresh, func(i int) seam.Call {
-		return seam.Call{Value: l.ward.spec(l.voters[i].n.db).text(0, seen[i].reply.Replid)}
+		return seam.Call{Value: l.places[i].n.spec().text(0, seen[i].reply.Replid)}
 	})
 }
 
@@ -78,11 +78,10 @@ func (l *Locker) sealByHand() (end func()) {
 
 // initForgetful gives the nodes that forgot the ordinary quarantine.
 func (l *Locker) initForgetful(ctx context.Context, nodes []int, seen []answer) error {
-	q := l.ward.quarantine
 	err := l.writeSeals(ctx, "init", nodes, func(i int) seam.Call {
 		return seam.Call{
-			Value: l.ward.spec(l.voters[i].n.db).text(read(l.set.clock).wall, seen[i].reply.Replid),
-			TTL:   ceilMillis(q),
+			Value: l.places[i].n.spec().text(read(l.set.clock).wall, seen[i].reply.Replid),
+			TTL:   ceilMillis(l.places[i].n.quarantine()),
 		}
 	})
 	if err != nil && !errors.Is(err, errSealedMeanwhile) {
@@ -90,8 +89,8 @@ func (l *Locker) initForgetful(ctx context.Context, nodes []int, seen []answer) 
 	}
 	var all *multierror.Error
 	for _, i := range nodes {
-		all = appendNode(all, l.names[i], "init", &quarantineError{
-			left: q, why: "it had no seal while others have one, so it is a node that forgot, not a new one",
+		all = appendNode(all, l.ward.names[i], "init", &quarantineError{
+			left: l.places[i].n.quarantine(), why: "it had no seal while others have one, so it is a node that forgot, not a new one",
 		})
 	}
 	return all
@@ -99,25 +98,28 @@ func (l *Locker) initForgetful(ctx context.Context, nodes []int, seen []answer) 
 
 // survey asks every node for its seal, and insists on every answer.
 func (l *Locker) survey(ctx context.Context, op string) ([]answer, error) {
-	answers, err := l.ask(ctx, nil, func(int) seam.Call {
+	answers, err := l.askOf(ctx, l.places, nil, func(int) seam.Call {
 		return seam.Call{Op: seam.Hello, SealKey: l.ward.sealKey, QuarantineKey: l.ward.quarantineKey}
 	})
 	if err != nil {
 		return nil, err
 	}
-	e := &QuorumError{Name: op, N: len(l.voters), Need: len(l.voters), late: true}
+	e := &QuorumError{Name: op, N: len(l.places), Need: len(l.places), late: true}
 	var conf error
+	told := make([]bool, len(l.voters)) // one line for a vote is enough, which may be many buckets
 	for i := range answers {
 		a := &answers[i]
 		if a.err == nil {
-			a.err = l.voters[i].helloError(a.reply)
+			a.err = l.places[i].helloError(a.reply)
 		}
 		if a.err == nil {
 			e.Granted++
 			continue
 		}
 		e.Failed++
-		e.Nodes = appendNode(e.Nodes, l.names[i], op, a.err)
+		if vote := l.places[i].n.index; !told[vote] {
+			e.Nodes, told[vote] = appendNode(e.Nodes, l.ward.names[i], op, a.err), true
+		}
 		if _, ok := errors.AsType[*ConfigError](a.err); ok {
 			conf = a.err
 		}
@@ -132,6 +134,9 @@ func (l *Locker) survey(ctx context.Context, op string) ([]answer, error) {
 }
 
 func (v *voter) helloError(r *seam.Reply) error {
+	if v.fan != nil {
+		return nil // judged bucket by bucket
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.n.helloError(r)
@@ -139,7 +144,7 @@ func (v *voter) helloError(r *seam.Reply) error {
 
 // noKeys insists that no node holds keys of the prefix.
 func (l *Locker) noKeys(ctx context.Context) error {
-	answers, err := l.ask(ctx, nil, func(int) seam.Call { return seam.Call{Op: seam.Holds, Key: l.set.prefix} })
+	answers, err := l.askOf(ctx, l.places, nil, func(int) seam.Call { return seam.Call{Op: seam.Holds, Key: l.set.prefix} })
 	if err != nil {
 		return err
 	}
@@ -147,10 +152,10 @@ func (l *Locker) noKeys(ctx context.Context) error {
 		a := &answers[i]
 		switch {
 		case a.err != nil:
-			return fmt.Errorf("redlock: init needs every node to answer: %w", &NodeError{l.names[i], "scan", a.err})
+			return fmt.Errorf("redlock: init needs every node to answer: %w", &NodeError{l.ward.names[i], "scan", a.err})
 		case a.reply.Value != "":
 			return &ConfigError{
-				"node " + l.names[i], "",
+				"node " + l.ward.names[i], "",
 				fmt.Sprintf("has no seal but holds keys of the prefix %q (%.64q), so somebody may hold a lock there; "+
 					"let them expire, or say that they are no locks of this library (InitForce, redlock init --force)",
 					l.set.prefix, a.reply.Value),
@@ -166,7 +171,7 @@ var errSealedMeanwhile = errors.New("another client wrote the seal at the same t
 // writeSeals writes a seal on every node given, each with the value that make1
 // gives it.
 func (l *Locker) writeSeals(ctx context.Context, op string, nodes []int, make1 func(i int) seam.Call) error {
-	answers, err := l.ask(ctx, nodes, func(i int) seam.Call {
+	answers, err := l.askOf(ctx, l.places, nodes, func(i int) seam.Call {
 		c := make1(i)
 		c.Op, c.SealKey, c.QuarantineKey = seam.Seal, l.ward.sealKey, l.ward.quarantineKey
 		return c
@@ -179,11 +184,11 @@ func (l *Locker) writeSeals(ctx context.Context, op string, nodes []int, make1 f
 		a := &answers[i]
 		switch {
 		case a.err != nil:
-			all = appendNode(all, l.names[i], op, a.err)
+			all = appendNode(all, l.ward.names[i], op, a.err)
 		case a.code != seam.OK:
-			all = appendNode(all, l.names[i], op, errSealedMeanwhile)
+			all = appendNode(all, l.ward.names[i], op, errSealedMeanwhile)
 		default:
-			l.voters[i].resealed(a.reply)
+			l.places[i].resealed(a.reply)
 		}
 	}
 	if all == nil {
@@ -197,7 +202,7 @@ func (v *voter) resealed(r *seam.Reply) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.n.sealed(r, quick(v.clock))
-	v.n.ward.sawOwn(v.n.index)
+	v.n.ward.sawOwn(v.n.place)
 }
 
 // Reseal changes N or the max TTL of a deployment to this Locker's: in two
@@ -219,12 +224,13 @@ func (l *Locker) Reseal(ctx context.Context) error {
 		}
 	}
 	wall := read(l.set.clock).wall
-	all := make([]int, len(l.voters))
+	all := make([]int, len(l.places))
 	for i := range all {
 		all[i] = i
 	}
 	err = l.writeSeals(ctx, "reseal", all, func(i int) seam.Call {
-		void := sealSpec{mode: modeVoid, n: len(l.voters), maxTTL: resealedTTL(q), db: l.voters[i].n.db}
+		void := l.places[i].n.spec()
+		void.mode, void.n, void.maxTTL = modeVoid, len(l.voters), resealedTTL(q)
 		return seam.Call{Value: void.text(wall, seen[i].reply.Replid), Force: true}
 	})
 	if err != nil {
@@ -233,8 +239,8 @@ func (l *Locker) Reseal(ctx context.Context) error {
 	return l.writeSeals(ctx, "reseal", all, func(i int) seam.Call {
 		at := read(l.set.clock).wall + q - l.ward.quarantine // past by at + Q, which is q from now
 		return seam.Call{
-			Value: l.ward.spec(l.voters[i].n.db).text(at, seen[i].reply.Replid),
-			TTL:   ceilMillis(q), Force: true,
+			Value: l.places[i].n.spec().text(at, seen[i].reply.Replid),
+			TTL:   ceilMillis(q + l.places[i].n.quarantine() - l.ward.quarantine), Force: true,
 		}
 	})
 }

@@ -61,7 +61,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	for i := range answers {
 		a := &answers[i]
 		ns := NodeStatus{Node: l.names[i], Err: a.err}
-		abstains := l.voters[i].quarantined()
+		abstains := l.voters[i].of(key).quarantined()
 		if a.code == seam.OK {
 			if !abstains || a.reply.Value != "" {
 				known++ // a node that may have forgotten says nothing by having no key
@@ -116,6 +116,7 @@ func (l *Locker) Break(ctx context.Context, name, token string) error {
 		return &ConfigError{"token", "", "must be the holder's; Inspect shows it"}
 	}
 	key := l.set.prefix + name
+	l.lines.broken(name, token)
 	answers, err := l.ask(ctx, nil, func(int) seam.Call {
 		return seam.Call{
 			Op: seam.Break, Key: key, Token: token, MarkKey: markKey(key), LabelKey: labelKey(key), TTL: l.set.maxTTL,
@@ -145,9 +146,10 @@ func (l *Locker) Break(ctx context.Context, name, token string) error {
 }
 
 // probe asks, on behalf of somebody who did not get a name, what stands in the
-// way: how long it still lives there, and whether it is a lock at all. False when
-// ctx ended before the nodes had answered.
-func (l *Locker) probe(ctx context.Context, b *holder, q *QuorumError) bool {
+// way: how long it still lives there, and whether it is a lock at all. firm: one and
+// the same holder's key stands on a majority, so that somebody may release it; else
+// callers split the votes. False when ctx ended before the nodes had answered.
+func (l *Locker) probe(ctx context.Context, b *holder, q *QuorumError) (firm, ok bool) {
 	var nodes []int
 	b.mu.Lock()
 	for i, v := range b.h.round.votes {
@@ -156,10 +158,14 @@ func (l *Locker) probe(ctx context.Context, b *holder, q *QuorumError) bool {
 		}
 	}
 	b.mu.Unlock()
-	answers, err := l.ask(ctx, nodes, func(int) seam.Call { return seam.Call{Op: seam.Probe, Key: b.h.key} })
+	label := labelKey(b.h.key)
+	answers, err := l.ask(ctx, nodes, func(int) seam.Call {
+		return seam.Call{Op: seam.Inspect, Key: b.h.key, LabelKey: label}
+	})
 	if err != nil {
-		return false
+		return false, false
 	}
+	tokens := make(map[string]int, 1)
 	var left []time.Duration
 	for _, i := range nodes {
 		a := &answers[i]
@@ -175,12 +181,14 @@ func (l *Locker) probe(ctx context.Context, b *holder, q *QuorumError) bool {
 			q.Nodes = appendNode(q.Nodes, l.names[i], "acquire", &foreignKeyError{key: b.h.key})
 		default:
 			left = append(left, r.TTL)
+			tokens[r.Value]++
+			firm = firm || tokens[r.Value] >= majority(len(l.voters))
 		}
 	}
 	b.mu.Lock()
 	q.RetryAfter = b.h.round.retryAfter(left)
 	b.mu.Unlock()
-	return true
+	return firm, true
 }
 
 // foreignKeyError is a key that no lock would leave (hazards H16, H40).
@@ -198,7 +206,7 @@ func (e *foreignKeyError) Error() string {
 
 // recheck asks the nodes that bore a foreign seal whether they still do.
 func (l *Locker) recheck(ctx context.Context, nodes []int) {
-	_, _ = l.ask(ctx, nodes, func(int) seam.Call {
+	_, _ = l.askOf(ctx, l.places, nodes, func(int) seam.Call {
 		return seam.Call{Op: seam.Check, SealKey: l.ward.sealKey, QuarantineKey: l.ward.quarantineKey}
 	})
 }

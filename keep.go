@@ -23,7 +23,7 @@ func (h *hold) extendAll(ttl time.Duration, now moment) uint32 {
 	h.out, h.asked, h.sentTTL = true, now, ttl
 	for i := range h.nodes {
 		n := &h.nodes[i]
-		n.code, n.counted, n.err = seam.None, false, nil
+		n.code, n.counted, n.err, n.server = seam.None, false, nil, ""
 	}
 	return h.seq
 }
@@ -46,11 +46,18 @@ func (h *hold) extended(i int, seq uint32, a *answer, now moment) outcome {
 	n.code = a.code
 	n.counted = a.code == seam.Mine && h.counts(n) ||
 		a.code == seam.Readded && h.mutant.has(mutantReaddedCounts)
+	twin := n.counted && h.twin(i, a.server)
+	if n.counted = n.counted && !twin; n.counted {
+		n.server = a.server
+	}
 	if n.counted {
 		n.readded = false
 	}
 	if n.err = a.err; n.err == nil && !n.counted {
 		n.err = extendTrouble(a.code)
+		if twin {
+			n.err = errTwin
+		}
 	}
 	if !h.out {
 		// The round was decided without this node. That it confirmed in the

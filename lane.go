@@ -106,7 +106,7 @@ func (l *lane) failing() bool { return l.phase != phaseOpen && l.backoff > 0 }
 // l.calls is to be run and l.replies filled. cancelled has calls that need no
 // sending any more; they are answered by the shell, with code None.
 func (l *lane) next(now moment, cancelled []*call) (want, []*call) {
-	if l.hangUp {
+	if l.hangUp || l.outdated(now) {
 		l.hangUp = false
 		if l.phase == phaseOpen {
 			l.broke(errHungUp)
@@ -232,7 +232,10 @@ func (n *node) helloError(r *seam.Reply) error {
 	if f.Mode == "sentinel" {
 		return &ConfigError{What: "node " + n.name, Rule: "is a Sentinel, not a Redis master; list the master, or the group as redis+sentinel://"}
 	}
-	if f.Mode == "cluster" {
+	if n.votes > 0 && f.Mode != "cluster" {
+		return &ConfigError{What: "node " + n.name, Rule: "is reached as a Redis Cluster, but the server is none; use Master (redis://) for it"}
+	}
+	if n.votes == 0 && f.Mode == "cluster" {
 		return &ConfigError{What: "node " + n.name, Rule: clusterMember}
 	}
 	if !r.Master {
@@ -242,7 +245,7 @@ func (n *node) helloError(r *seam.Reply) error {
 		return errors.New("INFO replication shows no master_replid, without which a restart cannot be told; " +
 			"connect to the server itself instead of a proxy")
 	}
-	if err := n.ward.meet(n.index, f.RunID); err != nil {
+	if err := n.ward.meet(n.place, f.RunID); err != nil {
 		return err
 	}
 	if n.ward.mode == modeStrict && !n.ward.mutant.has(mutantEvicting) && f.MaxMemory > 0 && f.Policy != "noeviction" {

@@ -15,6 +15,8 @@ import (
 // overlap with the next holder's.
 type Lease struct {
 	b       *holder
+	gen     uint32          // it owns b while b's is the same
+	end     time.Time       // Until, once b was handed on; guarded by b.mu
 	base    context.Context // values only
 	cleanup runtime.Cleanup
 
@@ -23,7 +25,9 @@ type Lease struct {
 }
 
 func newLease(ctx context.Context, b *holder) *Lease {
-	le := &Lease{b: b, base: ctx}
+	b.mu.Lock()
+	le := &Lease{b: b, gen: b.h.gen, base: ctx}
+	b.mu.Unlock()
 	// A lease that nobody can release any more must not be renewed for ever
 	// (promise P4). The holder does not lead back to the Lease.
 	le.cleanup = runtime.AddCleanup(le, (*holder).abandon, b)
@@ -42,6 +46,9 @@ func (le *Lease) Token() string { return le.b.h.token }
 func (le *Lease) Until() time.Time {
 	le.b.mu.Lock()
 	defer le.b.mu.Unlock()
+	if le.gen != le.b.h.gen {
+		return le.end
+	}
 	return le.b.h.valid.until()
 }
 
@@ -49,7 +56,7 @@ func (le *Lease) Until() time.Time {
 // loss and [ErrReleased] after a Release. It compares the clock itself, so it
 // is right even where timers are late (promise P6).
 func (le *Lease) Err() error {
-	err := le.b.check()
+	err := le.b.check(le.gen)
 	runtime.KeepAlive(le)
 	return err
 }
@@ -66,7 +73,7 @@ func (le *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := o.check(&le.b.l.set); err != nil {
 		return err
 	}
-	err := le.b.extend(ctx, ceilMillis(ttl))
+	err := le.b.extend(ctx, ceilMillis(ttl), le.gen)
 	runtime.KeepAlive(le)
 	return err
 }
@@ -79,7 +86,7 @@ func (le *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 // answered; the lease is over for its holder and the deletes are still owed to
 // the nodes; calling again tries again. [ErrReleased]: it was released before.
 func (le *Lease) Release(ctx context.Context) error {
-	err := le.b.release(ctx)
+	err := le.b.release(ctx, le)
 	le.cleanup.Stop()
 	runtime.KeepAlive(le)
 	return err
@@ -96,9 +103,10 @@ func (le *Lease) Context() context.Context {
 		inner, cancel := context.WithCancelCause(context.WithoutCancel(le.base))
 		b := le.b
 		b.mu.Lock()
-		b.cancel = cancel
-		if lost := b.h.lost; lost != nil {
-			cancel(lost)
+		if le.gen != b.h.gen {
+			cancel(ErrReleased)
+		} else if b.cancel = cancel; b.h.lost != nil {
+			cancel(b.h.lost)
 		} else if b.h.state != stateHeld {
 			cancel(ErrReleased)
 		}

@@ -147,17 +147,20 @@ func (b *holder) lose(reason LostReason) {
 	}
 	if free {
 		b.undo()
-		b.l.lines.ended(h.name)
 	}
+	b.l.lines.ended(b, false)
 	b.l.tellLost(LostEvent{Names: lost.Names, Err: lost, Held: held})
 }
 
 // check finds out, from the clock, whether the lease still stands: timers may
 // be late, the clock is not.
-func (b *holder) check() error {
+func (b *holder) check(gen uint32) error {
 	b.mu.Lock()
 	h := &b.h
 	switch {
+	case gen != b.h.gen:
+		b.mu.Unlock()
+		return ErrReleased
 	case h.state == stateHeld && h.alive(read(b.l.set.clock).instant):
 		b.mu.Unlock()
 		return nil
@@ -166,20 +169,20 @@ func (b *holder) check() error {
 		b.mu.Lock()
 	}
 	defer b.mu.Unlock()
-	if h.lost != nil {
+	if h.lost != nil && gen == b.h.gen {
 		return h.lost
 	}
 	return ErrReleased
 }
 
 // extend is Lease.Extend: a round of its own, after the one that may be out.
-func (b *holder) extend(ctx context.Context, ttl time.Duration) error {
+func (b *holder) extend(ctx context.Context, ttl time.Duration, gen uint32) error {
 	for {
-		if err := b.check(); err != nil {
+		if err := b.check(gen); err != nil {
 			return err
 		}
 		b.mu.Lock()
-		mine := !b.h.out && b.h.state == stateHeld
+		mine := !b.h.out && b.h.state == stateHeld && b.h.gen == gen
 		if b.ended == nil {
 			b.ended = make(chan struct{})
 		}
@@ -194,7 +197,7 @@ func (b *holder) extend(ctx context.Context, ttl time.Duration) error {
 			return err
 		}
 		if mine {
-			if err := b.check(); err != nil {
+			if err := b.check(gen); err != nil {
 				return err
 			}
 			b.mu.Lock()
@@ -232,10 +235,14 @@ func (b *holder) watch() {
 }
 
 // release is Lease.Release (promise P7).
-func (b *holder) release(ctx context.Context) error {
+func (b *holder) release(ctx context.Context, le *Lease) error {
 	for {
 		now := read(b.l.set.clock)
 		b.mu.Lock()
+		if le.gen != b.h.gen && !b.l.set.mutant.has(mutantOldHandle) {
+			b.mu.Unlock()
+			return ErrReleased // handed over: what it held is another's
+		}
 		if b.h.state == stateHeld && b.h.valid.left(now.instant) <= 0 {
 			b.lose(b.expiry()) // whatever its timer says; unlocks
 			continue
@@ -254,6 +261,10 @@ func (b *holder) release(ctx context.Context) error {
 			b.mu.Unlock()
 			<-freed // bounded by the node timeout of whoever works
 			continue
+		case stateHeld:
+			if b.handOver(ctx, le, now) { // unlocks, if it does
+				return nil
+			}
 		}
 		return b.free(ctx, now)
 	}
@@ -314,7 +325,7 @@ func (b *holder) free(ctx context.Context, now moment) error {
 	}
 	_ = b.await(wait) // it ignores the cancellation of ctx: hazard H32
 	err := b.freedResult(left)
-	b.l.lines.ended(h.name)
+	b.l.lines.ended(b, b.standsBack())
 	b.l.tellReleased(ctx, ReleaseEvent{Names: []string{h.name}, Held: held, Left: left, Err: err})
 	return err
 }

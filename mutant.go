@@ -72,6 +72,31 @@ const (
 	mutantNoMargin
 	// mutantNoBreakMark lets a renewal bring back what Break freed.
 	mutantNoBreakMark
+	// mutantGatedPolls asks one node first also on first tries and polls.
+	mutantGatedPolls
+	// mutantOwnerless lets a token have no owner for a moment during a hand-over.
+	mutantOwnerless
+	// mutantOldHandle lets a lease that was handed over still release.
+	mutantOldHandle
+	// mutantUndoWakes lets the undoing of a failed attempt wake a waiter.
+	mutantUndoWakes
+	// mutantNoPassOn lets a wake-up die with who could not use it.
+	mutantNoPassOn
+	// mutantStaleGift hands a lease over without looking whether it still stands.
+	mutantStaleGift
+	// mutantNoStandBack hands over without end, and stands back for nobody.
+	mutantNoStandBack
+
+	// mutantNoLag gives a Sentinel or Cluster vote the quarantine of a plain master (H12).
+	mutantNoLag
+	// mutantFirstView believes the first node that says who owns a slot (H12).
+	mutantFirstView
+	// mutantOldMaster trusts a Cluster's connection however long it was silent (H12).
+	mutantOldMaster
+	// mutantTwinCounts lets one master of a Cluster vote twice for a name (H19).
+	mutantTwinCounts
+	// mutantBucketSeal takes a Cluster's vote whatever the seal of the bucket says (H11).
+	mutantBucketSeal
 
 	mutantsEnd // one more than the last
 )

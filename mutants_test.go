@@ -64,6 +64,18 @@ var mutantCases = []mutantCase{
 	{m: mutantReleaseOnCtx, name: "Release ends with its caller's context", story: storyReleaseOnCtx},
 	{m: mutantNoMargin, name: "the Context lives until the very end", story: storyNoMargin},
 	{m: mutantNoBreakMark, name: "a renewal brings back what Break freed", story: storyBreakMark},
+	{m: mutantGatedPolls, name: "first tries and polls ask one node first", story: storyGatedPolls},
+	{m: mutantOwnerless, name: "a token without owner during a hand-over", seeds: 1000},
+	{m: mutantOldHandle, name: "a lease that was handed over still releases", story: storyOldHandle},
+	{m: mutantUndoWakes, name: "the undoing of an attempt wakes a waiter", story: storyUndoWakes},
+	{m: mutantNoPassOn, name: "a wake-up dies with who could not use it", story: storyNoPassOn},
+	{m: mutantStaleGift, name: "a hand-over without a look at the validity", story: storyStaleGift},
+	{m: mutantNoStandBack, name: "hand-overs without end, no standing back", story: storyNoStandBack},
+	{m: mutantNoLag, name: "a Sentinel vote with the quarantine of a plain master", story: storyNoLag},
+	{m: mutantFirstView, name: "the first node says who owns a slot", story: storyFirstView},
+	{m: mutantOldMaster, name: "a Cluster's old connection is trusted for ever", story: storyOldMaster},
+	{m: mutantTwinCounts, name: "one master of a Cluster, two votes", story: storyTwin},
+	{m: mutantBucketSeal, name: "a bucket's seal is not checked", story: storyBucketSeal},
 }
 
 func TestEveryMutantHasACase(t *testing.T) {

@@ -125,8 +125,10 @@ func WithWait(d time.Duration) LockOption {
 	return lockOption(func(s *lockSettings) { s.wait = d })
 }
 
-// WithBackoff sets the pause between two rounds of one waiter. Default:
-// [FullJitter] from 10 ms to 500 ms.
+// WithBackoff sets the pause between two rounds of one waiter where no wake-up can
+// come: no quorum, a vote that callers split, no node that can be listened to. Who
+// waits for a holder is woken by its release instead, and polls once a second.
+// Default: [FullJitter] from 10 ms to 500 ms.
 func WithBackoff(b Backoff) LockOption {
 	return lockOption(func(s *lockSettings) { s.backoff = b })
 }

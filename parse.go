@@ -23,6 +23,8 @@ import (
 //	redis://user:password@host:port/db          the same, with credentials and a database
 //	rediss://user:password@host:port/db?…       over TLS
 //	unix:///path/to/socket?db=1                 on a socket of this machine
+//	redis+cluster://host:port,host:port?votes=3 votes on distinct masters of a Redis Cluster (see [Cluster]); 3 unless given
+//	rediss+cluster://host:port,host:port?…      the same over TLS
 //
 // valkey:// and valkeys:// are other names of redis:// and rediss://. What is
 // special in a URL has to be percent-encoded in a password. TLS takes the
@@ -39,6 +41,15 @@ func ParseNodes(urls ...string) ([]Node, error) {
 	nodes := make([]Node, 0, len(urls))
 	var errs []error
 	for i, s := range urls {
+		if secure, ok := isClusterURL(strings.TrimSpace(s)); ok {
+			votes, err := parseCluster(strings.TrimSpace(s), secure)
+			if err != nil {
+				errs = append(errs, &ConfigError{fmt.Sprintf("node %d", i), redactURL(strings.TrimSpace(s)), err.Error()})
+				continue
+			}
+			nodes = append(nodes, votes...)
+			continue
+		}
 		opt, err := parseNode(strings.TrimSpace(s))
 		if err != nil {
 			errs = append(errs, &ConfigError{fmt.Sprintf("node %d", i), redactURL(strings.TrimSpace(s)), err.Error()})
@@ -84,8 +95,6 @@ func parseNode(s string) (*redis.Options, error) {
 		return parseUnix(rest)
 	case "redis+sentinel", "rediss+sentinel", "valkey+sentinel", "sentinel":
 		return nil, errors.New("names a Sentinel group, and these are not supported by this version yet; list independent masters")
-	case "redis+cluster", "rediss+cluster", "valkey+cluster", "cluster":
-		return nil, errors.New("names a Redis Cluster, and these are not supported by this version yet; list independent masters")
 	default:
 		return nil, errors.New("has a scheme that is not known; use redis://, rediss:// (TLS) or unix://")
 	}

@@ -185,7 +185,7 @@ func clientAddr(info string) string {
 // connection's timeout, since a server that answers is not hung, however many
 // keys it has.
 func (c *redisConn) scan(call *seam.Call, r *seam.Reply) error {
-	match := "redlock:seal:*"
+	match := globEscape(call.Tag) + "redlock:seal:*"
 	if call.Op == seam.Holds {
 		match = globEscape(call.Key) + "*"
 	}
@@ -200,6 +200,7 @@ func (c *redisConn) scan(call *seam.Call, r *seam.Reply) error {
 			return err
 		}
 		for _, key := range keys {
+			key = strings.TrimPrefix(key, call.Tag)
 			if call.Op == seam.Seals {
 				if !slices.Contains(r.Values, key) { // a SCAN may show a key twice
 					r.Values = append(r.Values, key)

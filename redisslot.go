@@ -21,9 +21,11 @@ type slot struct {
 	sealKey, quarKey, expect, value      string
 	force, addr                          string
 	ttl, keep, notAfter, clientID        int64
+	wakeKey, channel                     string
 
-	plain    redis.Cmder // without a label
-	labelled redis.Cmder // with one; nil where it makes no difference
+	plain    redis.Cmder    // without a label
+	labelled redis.Cmder    // with one; nil where it makes no difference
+	waking   [2]redis.Cmder // a Release that wakes, without a label and with one
 	one, all []redis.Cmder
 }
 
@@ -42,8 +44,7 @@ func newSlot(op seam.Op) *slot {
 		s.labelled = redis.NewIntSliceCmd(ctx, "evalsha", extendScript.sha, 3, &s.key, &s.markKey, &s.labelKey,
 			&s.token, &s.ttl, &s.notAfter, &s.label)
 	case seam.Release:
-		s.plain = redis.NewIntCmd(ctx, "evalsha", releaseScript.sha, 1, &s.key, &s.token, &s.keep)
-		s.labelled = redis.NewIntCmd(ctx, "evalsha", releaseScript.sha, 2, &s.key, &s.labelKey, &s.token, &s.keep)
+		s.release(ctx)
 	case seam.Probe:
 		s.plain = redis.NewStatusCmd(ctx, "type", &s.key)
 		s.all = []redis.Cmder{s.plain, redis.NewIntCmd(ctx, "pttl", &s.key)}
@@ -61,9 +62,25 @@ func newSlot(op seam.Op) *slot {
 		s.labelled = redis.NewIntCmd(ctx, "client", "kill", "id", &s.clientID, "addr", &s.addr)
 	case seam.Hello:
 		s.all = s.hello(ctx)
+	case seam.Register:
+		s.plain = redis.NewIntCmd(ctx, "evalsha", enlistScript.sha, 1, &s.wakeKey, &s.channel, &s.ttl)
+	case seam.Unregister:
+		s.plain = redis.NewIntCmd(ctx, "zrem", &s.wakeKey, &s.channel)
+	case seam.PassOn:
+		s.plain = redis.NewIntCmd(ctx, "evalsha", passOnScript.sha, 1, &s.wakeKey, &s.channel, &s.key)
 	}
 	s.one = make([]redis.Cmder, 1)
 	return s
+}
+
+// release makes the four forms of release.lua: its third argument says how many
+// keys go, and one more is where the waiters are.
+func (s *slot) release(ctx context.Context) {
+	sha := releaseScript.sha
+	s.plain = redis.NewIntCmd(ctx, "evalsha", sha, 1, &s.key, &s.token, &s.keep, "1")
+	s.labelled = redis.NewIntCmd(ctx, "evalsha", sha, 2, &s.key, &s.labelKey, &s.token, &s.keep, "2")
+	s.waking[0] = redis.NewIntCmd(ctx, "evalsha", sha, 2, &s.key, &s.wakeKey, &s.token, &s.keep, "1")
+	s.waking[1] = redis.NewIntCmd(ctx, "evalsha", sha, 3, &s.key, &s.labelKey, &s.wakeKey, &s.token, &s.keep, "2")
 }
 
 // hello are the commands of the connection check.
@@ -93,6 +110,7 @@ func (s *slot) load(c *seam.Call) {
 	s.sealKey, s.quarKey, s.expect, s.value = c.SealKey, c.QuarantineKey, c.Expect, c.Value
 	s.ttl, s.keep, s.notAfter = c.TTL.Milliseconds(), c.KeepFor.Milliseconds(), c.NotAfter
 	s.clientID, s.addr = c.ClientID, c.Addr
+	s.wakeKey, s.channel = c.WakeKey, c.Channel
 	s.force = "0"
 	if c.Force {
 		s.force = "1"
@@ -102,6 +120,12 @@ func (s *slot) load(c *seam.Call) {
 		s.cmds = s.all
 	case s.plain == nil:
 		s.cmds = nil // Holds and Seals are not pipelined: see scan
+	case c.Op == seam.Release && c.WakeKey != "":
+		s.one[0] = s.waking[0]
+		if c.LabelKey != "" {
+			s.one[0] = s.waking[1]
+		}
+		s.cmds = s.one
 	case s.labelled != nil && (c.LabelKey != "" || c.Op == seam.Kill && c.Addr != ""):
 		s.one[0] = s.labelled
 		s.cmds = s.one
@@ -123,6 +147,10 @@ func (s *slot) script() script {
 		return breakScript
 	case seam.Seal:
 		return sealScript
+	case seam.Register:
+		return enlistScript
+	case seam.PassOn:
+		return passOnScript
 	}
 	return releaseScript
 }
@@ -199,20 +227,31 @@ func pttlOf(ms int64) time.Duration {
 
 func (s *slot) readInt(v int64, r *seam.Reply) {
 	switch s.op {
-	case seam.Acquire, seam.Release:
-		codes := [...]seam.Code{seam.Held, seam.OK}
-		if s.op == seam.Release {
-			codes = [...]seam.Code{seam.Gone, seam.Deleted}
-		}
-		if v != 0 && v != 1 {
-			s.strange(r)
-			return
-		}
-		r.Code = codes[v]
+	case seam.Acquire, seam.Release, seam.Register, seam.Unregister, seam.PassOn:
+		s.readCode(v, r)
 	case seam.Kill:
 		r.Code = seam.OK
 	case seam.Hello:
 		s.readHello(r)
+	}
+}
+
+// readCode reads what the scripts answer with a small number, and ZREM.
+func (s *slot) readCode(v int64, r *seam.Reply) {
+	switch {
+	case s.op == seam.Acquire && (v == 0 || v == 1):
+		r.Code = [...]seam.Code{seam.Held, seam.OK}[v]
+	case s.op == seam.Release && v >= 0 && v <= 3:
+		r.Code = [...]seam.Code{seam.Gone, seam.Deleted}[v&1]
+		r.Woken = v&2 != 0
+	case s.op == seam.Register && (v == 0 || v == 1):
+		r.Code = [...]seam.Code{seam.Other, seam.OK}[v]
+	case s.op == seam.Unregister:
+		r.Code = seam.OK
+	case s.op == seam.PassOn && (v == 0 || v == 1):
+		r.Code, r.Woken = seam.OK, v == 1
+	default:
+		s.strange(r)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,9 +23,13 @@ type Locker struct {
 	set    settings
 	names  []string // of the nodes
 	voters []*voter
+	places []*voter    // the voters, and of a Cluster's votes all buckets
+	fleets []*fleet    // one per Cluster
+	opened atomic.Bool // all buckets were asked for
 	ward   *ward
 	sched  *scheduler
 	lines  lines
+	ears   ears
 	log    *logger
 	events *dispatcher
 	token  func() string
@@ -49,7 +54,8 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 		return nil, err
 	}
 	l := &Locker{set: set, closed: make(chan struct{}), token: newToken}
-	l.lines.m = make(map[string]*line)
+	l.lines.init(l)
+	l.ears.init(l, len(nodes))
 	l.sched = newScheduler(set.clock)
 	l.log = newLogger(set.logger, set.clock)
 	l.events = newDispatcher(set.hooks, l.log)
@@ -60,7 +66,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 	if set.bestEffort {
 		mode = modeBestEffort
 	}
-	l.ward = newWard(l.names, mode, set.prefix, set.maxTTL)
+	l.ward = wardOver(nodes, mode, set.prefix, set.maxTTL)
 	l.ward.mutant = set.mutant
 	if set.mutant.has(mutantTokenReused) {
 		token := newToken()
@@ -68,8 +74,12 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 	}
 	for i, n := range nodes {
 		v := newVoter(newNode(i, l.names[i], n.dialer.DB(), l.ward, set.nodeTimeout), n.dialer, set.clock)
+		if lagging, ok := n.dialer.(seam.Lagging); ok {
+			v.n.lag = lagging.Lag()
+		}
 		v.onNote, v.onAsked = l.noted, l.askedAll
 		l.voters = append(l.voters, v)
+		l.place(v)
 	}
 	return l, nil
 }
@@ -111,7 +121,7 @@ func checkNodes(nodes []Node) error {
 func (l *Locker) serving() int {
 	n := 0
 	for _, v := range l.voters {
-		if v.open.Load() {
+		if v.serves() {
 			n++
 		}
 	}
@@ -120,18 +130,21 @@ func (l *Locker) serving() int {
 
 // noted tells the log and the hooks of a node that went down or came back.
 func (l *Locker) noted(v *voter, n note) {
-	name := l.names[v.n.index]
+	if !n.up {
+		l.ears.lost(v.n.index)
+	}
+	name := v.n.name // a Cluster's buckets are many, and one line for a vote is enough
 	if n.up {
 		l.events.nodeUp(NodeEvent{Node: name})
 		return
 	}
-	l.log.warn(name, "redlock: a node does not vote", "node", name, "error", n.err)
+	l.log.warn(l.names[v.n.index], "redlock: a node does not vote", "node", name, "error", n.err)
 	l.events.nodeDown(NodeEvent{Node: name, Err: n.err})
 }
 
 // askedAll lets the nodes that wait for a seal have it.
 func (l *Locker) askedAll() {
-	for _, v := range l.voters {
+	for _, v := range l.places {
 		v.poke(false)
 	}
 }
@@ -189,9 +202,16 @@ func (l *Locker) Close() error {
 			b.mu.Lock()
 			b.lose(LostClosed) // unlocks
 		}
+		l.ears.close()
+		for _, f := range l.fleets {
+			close(f.done)
+		}
 		var wg sync.WaitGroup
-		for _, v := range l.voters {
+		for _, v := range l.places {
 			wg.Go(v.close)
+		}
+		for _, f := range l.fleets {
+			wg.Go(f.wg.Wait)
 		}
 		wg.Wait()
 		l.events.close()
@@ -212,20 +232,30 @@ func (l *Locker) isClosed() bool {
 // one per node, with the zero answer for who is silent. It waits for all of
 // them, at most for the node timeout or until ctx ends.
 func (l *Locker) ask(ctx context.Context, nodes []int, make1 func(i int) seam.Call) ([]answer, error) {
+	return l.askOf(ctx, l.voters, nodes, make1)
+}
+
+// askOf asks the voters, or every place where a seal stands.
+func (l *Locker) askOf(ctx context.Context, who []*voter, nodes []int, make1 func(i int) seam.Call) ([]answer, error) {
 	if nodes == nil {
-		for i := range l.voters {
+		for i := range who {
 			nodes = append(nodes, i)
 		}
 	}
-	g := &gather{answers: make([]answer, len(l.voters)), replies: make([]seam.Reply, len(l.voters)), done: make(chan struct{}), open: len(nodes)}
+	g := &gather{answers: make([]answer, len(who)), replies: make([]seam.Reply, len(who)), done: make(chan struct{}), open: len(nodes)}
 	if len(nodes) == 0 {
 		close(g.done)
 	}
+	patience := 2 * l.set.nodeTimeout // a dial, and the batch
 	for _, i := range nodes {
 		own := make1(i)
-		l.voters[i].submit(&call{op: own.Op, node: int32(i), own: &own, sink: g, patient: true}, quick(l.set.clock), false)
+		if own.Key == l.set.prefix || own.Key == "" {
+			// All buckets of a Cluster are asked, and connected in turns.
+			patience = 2 * l.set.nodeTimeout * time.Duration(1+(len(l.places)-len(l.voters))/atOnce)
+		}
+		who[i].submit(&call{op: own.Op, node: int32(i), own: &own, sink: g, patient: true}, quick(l.set.clock), false)
 	}
-	t := time.NewTimer(2 * l.set.nodeTimeout) // a dial, and the batch
+	t := time.NewTimer(patience)
 	defer t.Stop()
 	var err error
 	select {

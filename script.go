@@ -27,6 +27,10 @@ var (
 	breakSource string
 	//go:embed scripts/seal.lua
 	sealSource string
+	//go:embed scripts/enlist.lua
+	enlistSource string
+	//go:embed scripts/passon.lua
+	passOnSource string
 )
 
 // The scripts are never written after they are made.
@@ -37,8 +41,10 @@ var (
 	inspectScript = newScript(inspectSource)
 	breakScript   = newScript(breakSource)
 	sealScript    = newScript(sealSource)
+	enlistScript  = newScript(enlistSource)
+	passOnScript  = newScript(passOnSource)
 )
 
 func allScripts() []script {
-	return []script{acquireScript, extendScript, releaseScript, inspectScript, breakScript, sealScript}
+	return []script{acquireScript, extendScript, releaseScript, inspectScript, breakScript, sealScript, enlistScript, passOnScript}
 }

@@ -13,7 +13,8 @@ import (
 // seal under another one marks a node that may have forgotten leases.
 //
 // As text: v1|mode|N|max TTL ms|db|at ms|replid. At is the sealer's wall time,
-// 0 from Init.
+// 0 from Init. For a bucket of a Cluster the database, which is always 0 there,
+// is written as c64/votes: into how many buckets and votes names are divided.
 const (
 	sealFormat     = "v1"
 	modeStrict     = "strict"
@@ -28,16 +29,24 @@ type sealSpec struct {
 	n      int
 	maxTTL time.Duration
 	db     int
+	votes  int // of the Cluster, 0 for a server of its own
 }
 
 func (s sealSpec) String() string {
+	if s.votes > 0 {
+		return fmt.Sprintf("%s, N=%d, max TTL %v, %d votes of one Cluster", s.mode, s.n, s.maxTTL, s.votes)
+	}
 	return fmt.Sprintf("%s, N=%d, max TTL %v, db %d", s.mode, s.n, s.maxTTL, s.db)
 }
 
 // text is the seal as it stands on a node.
 func (s sealSpec) text(at time.Duration, replid string) string {
-	return fmt.Sprintf("%s|%s|%d|%d|%d|%d|%s",
-		sealFormat, s.mode, s.n, s.maxTTL.Milliseconds(), s.db, at.Milliseconds(), replid)
+	place := strconv.Itoa(s.db)
+	if s.votes > 0 {
+		place = sealBuckets + strconv.Itoa(s.votes)
+	}
+	return fmt.Sprintf("%s|%s|%d|%d|%s|%d|%s",
+		sealFormat, s.mode, s.n, s.maxTTL.Milliseconds(), place, at.Milliseconds(), replid)
 }
 
 // seal is a seal that was read.
@@ -54,6 +63,14 @@ func parseSeal(text string) (seal, bool) {
 	if len(text) > 256 || len(f) != 7 || f[0] != sealFormat {
 		return seal{}, false
 	}
+	votes := 0
+	if text, ok := strings.CutPrefix(f[4], sealBuckets); ok {
+		n, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || n == 0 {
+			return seal{}, false
+		}
+		votes, f[4] = int(n), "0"
+	}
 	var num [4]int64
 	for i := range num {
 		n, err := strconv.ParseInt(f[2+i], 10, 64)
@@ -64,7 +81,7 @@ func parseSeal(text string) (seal, bool) {
 	}
 	return seal{
 		sealSpec: sealSpec{
-			mode: f[1], n: int(num[0]), maxTTL: time.Duration(num[1]) * time.Millisecond, db: int(num[2]),
+			mode: f[1], n: int(num[0]), maxTTL: time.Duration(num[1]) * time.Millisecond, db: int(num[2]), votes: votes,
 		},
 		at: time.Duration(num[3]) * time.Millisecond, replid: f[6],
 	}, true

@@ -2,7 +2,6 @@ package redlock
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"time"
 
@@ -11,7 +10,7 @@ import (
 )
 
 // The phases of a client that a fault can meet.
-var simPhases = []string{"idle", "acquiring", "held", "renewing", "releasing"}
+var simPhases = []string{"idle", "acquiring", "held", "renewing", "releasing", "waiting"}
 
 // simClient is one process with a Locker's machines, which wants one name for
 // ever: acquires, holds, releases, and starts again.
@@ -27,6 +26,19 @@ type simClient struct {
 	h       *hold
 	tokens  int
 
+	// Waiting: see simwait_test.go.
+	vigil   vigil
+	line    []int // the callers that wait, first come first served
+	idle    int   // the callers that do something else
+	busy    bool  // a try or a registration of the first is out
+	try     *hold // …the try
+	gate    int   // …the node that it asked first, -1 for none
+	rests   int   // how often it rested: a timer of an earlier rest is void
+	rounds  int
+	ears    []*memnode.Session
+	holding bool   // a caller has the lease; not while it is handed over
+	kept    func() // once the extend round that is out was won
+
 	rate   float64 // of its clock
 	offset time.Duration
 }
@@ -38,6 +50,8 @@ func newSimClient(g *game, names []string, m mutant) *simClient {
 		rate: g.Rate(), offset: time.Duration(g.Rand.IntN(1000)) * time.Millisecond,
 		session: make([]*memnode.Session, n), flying: make([]bool, n), wake: make([]time.Duration, n),
 	}
+	c.ears, c.vigil, c.gate = make([]*memnode.Session, n), newVigil(m), -1
+	c.idle = 1 + g.Rand.IntN(3)
 	c.ward.mutant = m
 	c.ward.wanted.Store(true)
 	for k := range n {
@@ -63,6 +77,10 @@ func (c *simClient) after(d time.Duration, do func()) {
 func (c *simClient) Phase() string {
 	h := c.h
 	switch {
+	case h == nil && c.try == nil && len(c.line) > 0:
+		return simPhases[5]
+	case c.try != nil:
+		return simPhases[1]
 	case h == nil || h.state == stateReleased || h.state == stateFailed || h.state == stateLost:
 		return simPhases[0]
 	case h.state == stateAcquiring:
@@ -75,15 +93,9 @@ func (c *simClient) Phase() string {
 	return simPhases[4]
 }
 
-// Cancel ends an attempt that is under way.
-func (c *simClient) Cancel() {
-	if h := c.h; h != nil && h.state == stateAcquiring {
-		c.fail(h)
-	}
-}
-
 // Pump does what the lanes want.
 func (c *simClient) Pump() {
+	c.listenOn()
 	for i, n := range c.nodes {
 		for !c.flying[i] && c.step(i, n.lanes[0]) {
 		}
@@ -177,82 +189,43 @@ func (c *simClient) submit(i int, k *call) {
 	}
 }
 
-// acquire starts an attempt.
-func (c *simClient) acquire() {
-	if c.g.stop {
-		return
-	}
-	n := len(c.nodes)
-	if c.tokens == 0 || !c.mutant.has(mutantTokenReused) {
-		c.tokens++
-	}
-	h := &hold{drift: Drift{Rate: 0.01, Fixed: 2 * time.Millisecond}, ttl: simTTL, nodes: make([]nodeHold, n), round: newRound(n, nil), mutant: c.mutant}
-	h.round.need = h.majority()
-	h.name, h.key, h.token = "x", "lock:x", fmt.Sprintf("%d-%d", c.id, c.tokens)
-	h.lane, h.sent = make([]uint8, n), make([]bool, n)
-	h.from = c.moment()
-	c.h = h
-	for i := range c.nodes {
-		c.submit(i, &call{op: seam.Acquire, t: &h.tenure, ttl: simTTL})
-	}
-	c.after(simTimeout, func() {
-		if c.h == h && h.state == stateAcquiring {
-			h.round.expire()
-			c.decided()
-		}
-	})
-}
-
 // answer routes an answer to the machine of the token.
 func (c *simClient) answer(k *call, a *answer) {
+	if k.t == nil {
+		c.registered(k, a)
+		return
+	}
+	if a.reply != nil && a.reply.Woken {
+		c.g.wakes++
+		c.left()
+	}
 	h := c.h
+	if h == nil || k.t != &h.tenure {
+		h = c.try
+	}
 	if h == nil || k.t != &h.tenure {
 		return // of an attempt that is over
 	}
 	switch k.op {
 	case seam.Acquire:
-		if h.voted(int(k.node), a) != undecided && h.state == stateAcquiring {
-			c.decided()
-		}
+		c.voted(h, k, a)
 	case seam.Extend:
 		switch h.extended(int(k.node), k.seq, a, c.moment()) {
 		case roundLost:
 			c.lose(h.lostReason())
 		case roundFailed:
 			c.after(20*time.Millisecond, func() { c.extend(h) })
+		case roundKept:
+			if kept := c.kept; kept != nil {
+				c.kept = nil
+				kept()
+			}
 		}
 	case seam.Release, opRecheck:
 		if f := h.released(int(k.node), k.seq, a); f != freeOpen && h.state == stateReleasing {
 			c.freed()
 		}
 	}
-}
-
-// decided ends a round.
-func (c *simClient) decided() {
-	h := c.h
-	if h.round.outcome != granted || !h.won(c.moment()) {
-		c.fail(h)
-		return
-	}
-	c.g.grants++
-	c.g.last = c.g.Now()
-	c.g.Note("client %d holds %s", c.id, h.token)
-	for _, o := range c.g.clients {
-		if o != c && o.h != nil && o.h.alive(o.moment().instant) {
-			c.g.Violated("client %d has %s while client %d still holds %s", c.id, h.token, o.id, o.h.token)
-		}
-	}
-	c.after(simTTL/3, func() { c.extend(h) })
-	c.after(time.Duration(c.g.Rand.Int64N(int64(3*simTTL))), func() { c.release(h) })
-	c.watch(h)
-}
-
-// fail undoes an attempt, and tries again soon.
-func (c *simClient) fail(h *hold) {
-	h.state = stateFailed
-	c.undo(h)
-	c.after(time.Duration(c.g.Rand.IntN(200))*time.Millisecond, c.acquire)
 }
 
 // watch ends a lease whose validity is over.
@@ -278,7 +251,7 @@ func (c *simClient) lose(why LostReason) {
 	h.end(why, c.ward.names)
 	c.g.Note("client %d lost %s: %v", c.id, h.token, why)
 	c.undo(h)
-	c.after(time.Millisecond, c.acquire)
+	c.over(h, false)
 }
 
 // stillHeld insists that a lease that was given up at once was not there any
@@ -319,26 +292,4 @@ func (c *simClient) extend(h *hold) {
 		}
 	})
 	c.after(simTTL/3, func() { c.extend(h) })
-}
-
-func (c *simClient) release(h *hold) {
-	if c.h != h || h.state != stateHeld {
-		return
-	}
-	seq := h.releaseAll()
-	c.g.Note("client %d releases %s", c.id, h.token)
-	for i := range c.nodes {
-		c.submit(i, &call{op: seam.Release, seq: seq, t: &h.tenure})
-	}
-	c.after(simTimeout, func() {
-		if c.h == h && h.state == stateReleasing {
-			c.freed()
-		}
-	})
-}
-
-func (c *simClient) freed() {
-	c.h.state = stateReleased
-	c.h = nil
-	c.after(time.Duration(c.g.Rand.IntN(20))*time.Millisecond, c.acquire)
 }

@@ -14,10 +14,13 @@ import (
 // without goroutine or clock; its shell guards it.
 type node struct {
 	index   int
+	place   int // in the ward: the index, but for a Cluster's buckets, of which a vote has many
+	votes   int // of the Cluster that the node is a bucket of, 0 for a server of its own
 	name    string
 	db      int
 	ward    *ward
 	timeout time.Duration // the Locker's node timeout: of a dial, of a batch
+	lag     time.Duration // how long a deposed server of this vote may go on granting
 	lanes   []*lane
 
 	// The seal that was read last, and whether its time has passed.
@@ -55,9 +58,24 @@ type note struct {
 }
 
 func newNode(index int, name string, db int, w *ward, timeout time.Duration) *node {
-	n := &node{index: index, name: name, db: db, ward: w, timeout: timeout}
+	n := &node{index: index, place: index, name: name, db: db, ward: w, timeout: timeout}
 	n.lanes = []*lane{{n: n}}
 	return n
+}
+
+// deposedFor is how long the old master of a Sentinel group or a Cluster may go
+// on granting after a cut: min-replicas-max-lag, which is 10 s, and slack
+// (design section 7).
+const deposedFor = 12 * time.Second
+
+// quarantine is how long the node abstains once it may have forgotten: the
+// Locker's Q, and the time for which a deposed master of this vote may go on
+// granting (hazard H12).
+func (n *node) quarantine() time.Duration {
+	if n.ward.mutant.has(mutantNoLag) {
+		return n.ward.quarantine
+	}
+	return n.ward.quarantine + n.lag
 }
 
 // standing is whether a node's answers count, as the closing check shows it.
@@ -76,7 +94,7 @@ type standing struct {
 // check it costs only our own key (design section 5).
 func (n *node) assess(r *seam.Reply, now moment) standing {
 	switch {
-	case n.ward.mutant.has(mutantNoSeal):
+	case n.ward.mutant.has(mutantNoSeal), n.votes > 0 && n.ward.mutant.has(mutantBucketSeal):
 		return standing{ok: true}
 	case r.Code == seam.None:
 		return standing{vote: voteFailed, err: errNoCheck}
@@ -109,10 +127,10 @@ func (n *node) readSeal(r *seam.Reply, now moment) standing {
 		}
 	}
 	if n.sealPassed && r.Seal == n.sealText && r.Replid == n.sealReplid && !r.Quarantined {
-		n.ward.sawOwn(n.index)
+		n.ward.sawOwn(n.place)
 		return standing{ok: true}
 	}
-	spec := n.ward.spec(n.db)
+	spec := n.spec()
 	kind, got := spec.kind(r.Seal, r.Replid)
 	if kind == sealForeign && n.ward.mutant.has(mutantForeignCounts) {
 		return standing{ok: true}
@@ -120,10 +138,10 @@ func (n *node) readSeal(r *seam.Reply, now moment) standing {
 	if kind == sealForeign {
 		return standing{
 			vote: voteForeign, foreign: true,
-			err: n.ward.sawForeign(n.index, spec, got, r.Seal),
+			err: n.ward.sawForeign(n.place, spec, got, r.Seal),
 		}
 	}
-	n.ward.sawOwn(n.index)
+	n.ward.sawOwn(n.place)
 	bestEffort := n.ward.mode == modeBestEffort
 	if kind != sealOurs {
 		n.needSeal, n.expect, n.replid = true, r.Seal, r.Replid
@@ -134,7 +152,7 @@ func (n *node) readSeal(r *seam.Reply, now moment) standing {
 		if kind == sealStale {
 			why = "it restarted, was promoted or got its first replica, and may have forgotten leases"
 		}
-		return n.quarantined(n.ward.quarantine, why)
+		return n.quarantined(n.quarantine(), why)
 	}
 	n.needSeal = false
 	if bestEffort {
@@ -150,7 +168,7 @@ func (n *node) readSeal(r *seam.Reply, now moment) standing {
 	if r.Quarantined {
 		left := n.quarantineLeft(now.instant)
 		if left <= 0 {
-			left, n.wantLook = n.ward.quarantine, true
+			left, n.wantLook = n.quarantine(), true
 		}
 		return n.quarantined(left, "it restarted, was promoted or lost its data")
 	}
@@ -162,7 +180,7 @@ func (n *node) readSeal(r *seam.Reply, now moment) standing {
 // own wall clock must be past the seal's time + Q, or we must have watched this
 // very seal for Q.
 func (n *node) outlived(s seal, now moment) standing {
-	q := n.ward.quarantine
+	q := n.quarantine()
 	if s.at == 0 || n.sealPassed || n.ward.mutant.has(mutantNodeClockOnly) {
 		n.sealPassed = true
 		return standing{ok: true}
@@ -193,7 +211,7 @@ func (n *node) quarantineLeft(now instant) time.Duration {
 // abstains is the answer to an acquire that need not be sent, because the node
 // is known to be in quarantine; nil when it may vote.
 func (n *node) abstains(now moment) *answer {
-	if n.ward.mode == modeBestEffort || n.ward.mutant.has(mutantNoSeal) {
+	if n.ward.mode == modeBestEffort || n.ward.mutant.has(mutantNoSeal) || n.votes > 0 && n.ward.mutant.has(mutantBucketSeal) {
 		return nil
 	}
 	left := n.quarantineLeft(now.instant)
@@ -201,7 +219,7 @@ func (n *node) abstains(now moment) *answer {
 		left = 0
 	}
 	if n.needSeal {
-		left = n.ward.quarantine
+		left = n.quarantine()
 	}
 	if left <= 0 {
 		return nil
@@ -228,9 +246,9 @@ func (n *node) sealCall(now moment) (seam.Call, bool) {
 		return c, false
 	case n.needSeal && n.ward.maySeal():
 		c.Expect = n.expect
-		c.Value = n.ward.spec(n.db).text(now.wall, n.replid)
+		c.Value = n.spec().text(now.wall, n.replid)
 		if n.ward.mode == modeStrict {
-			c.TTL = ceilMillis(n.ward.quarantine)
+			c.TTL = ceilMillis(n.quarantine())
 		}
 		return c, true
 	case n.wantLook:
@@ -273,13 +291,16 @@ func (n *node) failVote(err error) vote {
 
 // A member of a Cluster answers only for its own slots, and hands them over to
 // another server at any time (scenario SYS-05).
-const clusterMember = "the server is a member of a Redis Cluster, which is no independent master; list masters that are not"
+const clusterMember = "the server is a member of a Redis Cluster, which is no independent master; give the Cluster with Cluster (redis+cluster://), or list masters that are not"
 
 // explain adds to a server's refusal what the reader can do. Refusals that
 // waiting does not mend become ConfigErrors.
 func explain(err error) error {
 	if err == nil {
 		return errors.New("refused")
+	}
+	if e, ok := errors.AsType[*slotError](err); ok {
+		return e
 	}
 	text := err.Error()
 	for _, rule := range [...]struct{ word, do string }{
@@ -318,6 +339,9 @@ func dropsConn(err error) bool {
 	if err == nil {
 		return false
 	}
+	if e, ok := errors.AsType[*slotError](err); ok {
+		return e.moves
+	}
 	text := err.Error()
 	for _, word := range [...]string{"READONLY", "LOADING", "MOVED", "CLUSTERDOWN", "MASTERDOWN", "NOAUTH"} {
 		if strings.HasPrefix(text, word) {
@@ -334,7 +358,7 @@ func (n *node) helloCall() seam.Call {
 
 // ask records that the node was asked for its seal.
 func (n *node) ask() {
-	if n.ward.ask(n.index) {
+	if n.ward.ask(n.place) {
 		n.askedLast = true
 	}
 }
@@ -352,7 +376,7 @@ func (n *node) laneUp() {
 func (n *node) laneBroke() {
 	if n.open--; n.open <= 0 {
 		n.open = 0
-		n.ward.part(n.index)
+		n.ward.part(n.place)
 	}
 }
 

@@ -16,6 +16,7 @@ type tenure struct {
 	token   string
 	label   string
 	hold    string // labelKey, "" without label
+	wake    string // wakeKey, "" where a release wakes nobody
 	minHold time.Duration
 
 	// over: no acquire and no extend of this token may be sent any more
@@ -34,6 +35,9 @@ type tenure struct {
 // keys of the things beside the lock key (design section 5).
 func labelKey(key string) string { return "redlock:l:" + key }
 func markKey(key string) string  { return "redlock:b:" + key }
+
+// wakePrefix begins the key of those who wait for a name.
+const wakePrefix = "redlock:w:"
 
 // opRecheck is a release that was answered Gone and waits for a closing check,
 // to tell a node that forgot from one that gave the lock to somebody else. It
@@ -71,5 +75,6 @@ type answer struct {
 	left        time.Duration // how long the node is quarantined yet, or zero
 	quarantined bool          // the node is in quarantine
 	foreign     bool          // the node has a foreign seal: nothing it says counts
+	server      string        // the run_id of a Cluster's master; "" for a server of its own
 	reply       *seam.Reply   // what the node said; nil when it said nothing
 }

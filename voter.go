@@ -29,10 +29,13 @@ type voter struct {
 	clock  Clock
 	lanes  []*runner
 	open   atomic.Bool // some lane serves
+	needs  atomic.Bool // a bucket that wants a seal
 	closed bool
 
 	onNote  func(*voter, note) // a node went down or came back
 	onAsked func()             // the last node was asked for its seal
+	onNeed  func()             // a bucket wants a seal; nil for a server of its own
+	fan     *fan               // a vote of a Cluster: its buckets; nil for a server of its own
 	wg      sync.WaitGroup
 	done    chan struct{}
 }
@@ -74,6 +77,10 @@ func quick(c Clock) moment {
 // runs the batch when the lane is idle and connected, which saves two switches
 // where there is no other node to wait for.
 func (v *voter) submit(c *call, now moment, inline bool) {
+	if v.fan != nil {
+		v.fan.submit(c, now, inline)
+		return
+	}
 	v.mu.Lock()
 	if v.closed {
 		v.mu.Unlock()
@@ -97,6 +104,14 @@ func (v *voter) submit(c *call, now moment, inline bool) {
 		r.run(true)
 	default:
 		r.hand()
+	}
+	v.need()
+}
+
+// need tells that a bucket wants a seal.
+func (v *voter) need() {
+	if v.onNeed != nil && v.needs.Load() {
+		v.onNeed()
 	}
 }
 
@@ -165,7 +180,7 @@ func (v *voter) poke(probe bool) {
 		if probe && (r.l.phase == phaseDown || r.l.phase == phaseCold) {
 			r.l.probe = true
 		}
-		if !r.running && !v.closed {
+		if !r.running && !v.closed && (r.started || probe) {
 			r.occupy()
 			idle = append(idle, r)
 		}
@@ -329,6 +344,7 @@ func (v *voter) takeNotes() (notes []note, asked bool) {
 	v.open.Store(v.n.open > 0)
 	notes, v.n.notes = v.n.notes, nil
 	asked, v.n.askedLast = v.n.askedLast, false
+	v.needs.Store(v.n.needSeal)
 	return notes, asked
 }
 
@@ -339,6 +355,7 @@ func (v *voter) tell(notes []note, asked bool) {
 	if asked {
 		v.onAsked()
 	}
+	v.need()
 }
 
 // drain ends a lane: what still waits on a connection that works is sent, so

@@ -83,6 +83,7 @@ type waiting struct {
 	o        lockSettings
 	attempts int
 	verdict  error            // the last round's
+	firm     bool             // …and one holder had the name
 	ticket   *ticket          // the place in the local line; nil for one round
 	limit    <-chan time.Time // the end of WithWait; nil for Forever
 	until    time.Time        // …the same as a time; zero for Forever
@@ -93,32 +94,84 @@ func (w *waiting) run(ctx context.Context) (*Lease, error) {
 		return nil, w.gaveUp(ctx) // before anything is sent
 	}
 	if w.o.wait == 0 {
-		return w.try(ctx)
+		return w.try(ctx, -1)
 	}
 	if w.o.wait != Forever {
 		t := time.NewTimer(w.o.wait)
 		defer t.Stop()
 		w.limit, w.until = t.C, time.Now().Add(w.o.wait)
 	}
-	var first bool
-	w.ticket, first = w.l.lines.enter(w.name)
-	defer w.l.lines.exit(w.name, w.ticket)
-	if !first {
-		if over, err := w.queue(ctx); over {
-			return nil, err
-		}
+	w.ticket = w.l.lines.enter(w.name, &w.o)
+	defer w.leave()
+	lease, err := w.inLine(ctx)
+	if errors.Is(err, errUnheard) {
+		return w.try(ctx, -1)
 	}
+	return lease, err
+}
+
+// inLine does what the line's vigil wants, until the wait is over.
+func (w *waiting) inLine(ctx context.Context) (*Lease, error) {
 	for {
-		lease, err := w.try(ctx)
-		if err == nil || w.final(err) {
-			return lease, err
+		m, heir := w.l.lines.step(w.name, w.ticket, w.attempts)
+		switch {
+		case heir != nil:
+			if lease := w.take(ctx, heir); lease != nil {
+				return lease, nil
+			}
+		case m.kind == moveRest:
+			if over, err := w.rest(ctx, m.wait); over {
+				return nil, err
+			}
+			continue
+		case m.kind == moveEnlist:
+			w.enlist(ctx, m.node)
+		default:
+			lease, err := w.try(ctx, m.node)
+			if err == nil || w.final(err) {
+				return lease, err
+			}
+			w.lost(err)
 		}
-		w.l.lines.judged(w.name, w.verdict)
-		over, err := w.pause(ctx)
-		if over {
+		if over, err := w.ended(ctx); over {
 			return nil, err
 		}
 	}
+}
+
+// leave gives the place in the line up. Who leaves at the very moment at which it
+// was handed the lease hands it on.
+func (w *waiting) leave() {
+	if heir := w.l.lines.exit(w.name, w.ticket); heir != nil {
+		w.l.decline(heir)
+	}
+}
+
+// lost tells the line of a round that did not win.
+func (w *waiting) lost(err error) {
+	verdict := w.verdict
+	if errors.Is(err, errGated) {
+		verdict = nil
+	}
+	pass := w.l.lines.lost(w.name, w.ticket, w.attempts, verdict, w.firm)
+	w.l.sendPassOn(w.name, pass)
+}
+
+// errGated is a round that ended at the one node that it asked first, without a
+// verdict. No caller sees it.
+var errGated = errors.New("redlock: the designated node refused")
+
+// ended says whether the wait is over.
+func (w *waiting) ended(ctx context.Context) (over bool, err error) {
+	switch {
+	case ctx.Err() != nil:
+		return true, w.gaveUp(ctx)
+	case w.l.isClosed():
+		return true, ErrClosed
+	case !w.until.IsZero() && !time.Now().Before(w.until):
+		return true, w.timedOut()
+	}
+	return false, nil
 }
 
 // final says that waiting does not mend an error.
@@ -128,8 +181,8 @@ func (w *waiting) final(err error) bool {
 		errors.Is(err, ErrConfig) && !errors.Is(err, ErrNoQuorum) && !errors.Is(err, ErrHeld)
 }
 
-// try is one round.
-func (w *waiting) try(ctx context.Context) (*Lease, error) {
+// try is one round, behind a gate or not.
+func (w *waiting) try(ctx context.Context, gate int) (*Lease, error) {
 	l := w.l
 	if l.isClosed() {
 		return nil, ErrClosed
@@ -142,7 +195,12 @@ func (w *waiting) try(ctx context.Context) (*Lease, error) {
 	}
 	w.attempts++
 	b := l.newHolder(w.name, &w.o)
-	err := b.acquire(ctx)
+	err := b.acquire(ctx, gate)
+	if err == nil {
+		if err = b.late(); err == nil {
+			l.lines.won(b)
+		}
+	}
 	if err == nil {
 		b.watch()
 		if l.isClosed() {
@@ -151,13 +209,17 @@ func (w *waiting) try(ctx context.Context) (*Lease, error) {
 		}
 		return newLease(ctx, b), nil
 	}
+	if errors.Is(err, errGated) {
+		return nil, err
+	}
 	if ended, ok := errors.AsType[*waitError](err); ok {
 		if ended.verdict == nil {
 			ended.verdict = w.verdict
 		}
 		return nil, err
 	}
-	if q, ok := errors.AsType[*QuorumError](err); ok {
+	w.firm = false
+	if q, ok := asQuorum(err); ok {
 		if q.held() {
 			w.probe(ctx, b, q)
 		}
@@ -181,7 +243,8 @@ func (w *waiting) probe(ctx context.Context, b *holder, q *QuorumError) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	if ctx.Err() == nil && w.l.probe(ctx, b, q) {
+	if firm, ok := w.l.probe(ctx, b, q); ok {
+		w.firm = firm
 		if q.Nodes != nil && w.o.wait > 0 {
 			w.l.log.warn(w.name, "redlock: something that is no lease stands in the way", "name", w.name, "error", q.Nodes)
 		}
@@ -193,49 +256,51 @@ func (w *waiting) probe(ctx context.Context, b *holder, q *QuorumError) {
 	}
 }
 
-// queue waits for the turn in the local line.
-func (w *waiting) queue(ctx context.Context) (over bool, err error) {
+// rest waits for something to happen, and at most for d; below zero it has no end.
+func (w *waiting) rest(ctx context.Context, d time.Duration) (over bool, err error) {
+	var expired <-chan time.Time
+	if d >= 0 {
+		t := w.l.getTimer(d)
+		defer w.l.putTimer(t)
+		expired = t.C
+	}
 	select {
-	case <-w.ticket.turn:
+	case <-w.ticket.sig:
+		return false, nil
+	case <-expired:
+		w.l.lines.with(w.name, func(li *line) { li.vigil.slept() })
 		return false, nil
 	case <-ctx.Done():
-		w.verdict = w.l.lines.verdict(w.name)
 		return true, w.gaveUp(ctx)
 	case <-w.l.closed:
 		return true, ErrClosed
 	case <-w.limit:
+		return true, w.timedOut()
 	}
-	if w.verdict = w.l.lines.verdict(w.name); w.verdict != nil {
-		return true, w.verdict
-	}
-	_, err = w.try(ctx) // nobody in the line has heard a verdict yet
-	return true, err
 }
 
-// pause waits before the next round: for the back-off, but not past the moment
-// from which the name may be free, and until a lease of this process on it ends.
-func (w *waiting) pause(ctx context.Context) (over bool, err error) {
-	d := max(w.o.backoff(w.attempts), 0)
-	if q, ok := errors.AsType[*QuorumError](w.verdict); ok && q.RetryAfter > 0 {
-		d = min(d, q.RetryAfter+time.Millisecond)
+// timedOut is the last verdict, at the end of WithWait; that of whoever contends
+// for the process, where this call never did.
+func (w *waiting) timedOut() error {
+	if w.verdict == nil {
+		w.verdict = w.l.lines.verdict(w.name)
 	}
-	t := w.l.getTimer(d)
-	defer w.l.putTimer(t)
-	select {
-	case <-t.C:
-		return false, nil
-	case <-w.l.lines.wait(w.ticket):
-		return false, nil
-	case <-ctx.Done():
-		return true, w.gaveUp(ctx)
-	case <-w.l.closed:
-		return true, ErrClosed
-	case <-w.limit:
-		return true, w.verdict
+	if w.verdict == nil {
+		return errUnheard
 	}
+	return w.verdict
 }
+
+// errUnheard is the end of a wait in which nobody in the line has heard a verdict:
+// one round gives it. No caller sees it.
+var errUnheard = errors.New("redlock: no verdict yet")
 
 // gaveUp is the error of a wait that ctx ended.
 func (w *waiting) gaveUp(ctx context.Context) error {
+	if w.verdict == nil && w.ticket != nil {
+		w.verdict = w.l.lines.verdict(w.name)
+	}
 	return &waitError{ctx: ctx.Err(), cause: context.Cause(ctx), verdict: w.verdict}
 }
+
+func asQuorum(err error) (*QuorumError, bool) { return errors.AsType[*QuorumError](err) }

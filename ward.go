@@ -23,6 +23,7 @@ type ward struct {
 	asked   []bool   // answered the connection check, or failed it, at least once
 	unasked int      //
 	runIDs  []string // of the servers that are connected now
+	groups  []int    // which places may be one server: the buckets of one Cluster; nil for none
 	names   []string
 	foreign []error // a foreign seal, as the ConfigError that it makes
 
@@ -80,7 +81,7 @@ func (w *ward) meet(i int, runID string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for j, id := range w.runIDs {
-		if j != i && id == runID && runID != "" && !w.mutant.has(mutantSameServer) {
+		if j != i && id == runID && (w.groups == nil || w.groups[i] != w.groups[j]) && runID != "" && !w.mutant.has(mutantSameServer) {
 			return &ConfigError{
 				What: "node " + w.names[i], Value: "",
 				Rule: fmt.Sprintf("is the same server as node %s (run_id %.8s…); list every server once", w.names[j], runID),

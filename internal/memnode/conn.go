@@ -50,6 +50,11 @@ func (n *Node) cut(s *Session) {
 		s.dead = true
 		close(s.gone)
 		delete(n.sessions, s)
+		for e := range n.ears {
+			if e.c.s == s {
+				delete(n.ears, e)
+			}
+		}
 	}
 }
 

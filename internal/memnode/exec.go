@@ -77,13 +77,19 @@ func (n *Node) call(s *Session, c *seam.Call) seam.Reply {
 		return seam.Reply{Code: seam.OK}
 	case seam.Holds:
 		for _, key := range n.withPrefix(c.Key) {
-			if !strings.HasPrefix(key, "redlock:") {
+			if key = strings.TrimPrefix(key, c.Tag); !strings.HasPrefix(key, "redlock:") {
 				return seam.Reply{Code: seam.OK, Value: key}
 			}
 		}
 		return seam.Reply{Code: seam.OK}
 	case seam.Seals:
 		return seam.Reply{Code: seam.OK, Values: n.withPrefix("redlock:seal:")}
+	case seam.Register:
+		return n.enlist(c)
+	case seam.Unregister:
+		return n.unlist(c)
+	case seam.PassOn:
+		return n.passOn(c)
 	}
 	return refused(errors.New("ERR unknown command"))
 }
@@ -96,6 +102,8 @@ func (n *Node) probe(c *seam.Call) seam.Reply {
 		kind = "none"
 	case e.list:
 		kind = "list"
+	case e.waiters != nil:
+		kind = "zset"
 	}
 	return seam.Reply{Code: seam.OK, Type: kind, TTL: pttlOf(n.pttl(c.Key))}
 }

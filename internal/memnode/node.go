@@ -49,6 +49,8 @@ type Node struct {
 	refuseAll error
 	maxMemory int64
 	policy    string
+
+	ears map[*ear]struct{} // who listens; guarded by mu
 }
 
 // entry is one key.
@@ -56,6 +58,8 @@ type entry struct {
 	value string
 	list  bool  // a type that is no lock
 	at    int64 // ms of the node's time; 0 = no TTL
+
+	waiters []waiter // a sorted set; never changed in place, snapshots share it
 }
 
 // New starts a node with empty memory. now is true time; nil for time.Now.
@@ -65,7 +69,7 @@ func New(name string, now func() time.Time) *Node {
 	}
 	n := &Node{
 		name: name, now: now, data: make(map[string]entry), sessions: make(map[*Session]struct{}),
-		refuse: make(map[seam.Op]error), rate: 1, policy: "noeviction", base: now(),
+		refuse: make(map[seam.Op]error), ears: make(map[*ear]struct{}), rate: 1, policy: "noeviction", base: now(),
 	}
 	n.reborn()
 	return n
@@ -212,7 +216,7 @@ func pttlOf(ms int64) time.Duration {
 func (n *Node) withPrefix(prefix string) []string {
 	var keys []string
 	for key := range n.data {
-		if e, ok := n.get(key); ok && !e.list && strings.HasPrefix(key, prefix) {
+		if e, ok := n.get(key); ok && !e.list && e.waiters == nil && strings.HasPrefix(key, prefix) {
 			keys = append(keys, key)
 		}
 	}

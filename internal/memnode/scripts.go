@@ -77,7 +77,7 @@ func (n *Node) del(keys ...string) error {
 // text is GET.
 func (n *Node) text(key string) (value string, ok bool, err error) {
 	e, ok := n.get(key)
-	if e.list {
+	if e.list || e.waiters != nil {
 		return "", false, errWrongType
 	}
 	return e.value, ok, nil
@@ -127,13 +127,25 @@ func (n *Node) holdOn(c *seam.Call) (seam.Code, error) {
 
 // release is release.lua.
 func (n *Node) release(c *seam.Call) seam.Reply {
+	r := seam.Reply{Code: seam.Gone}
 	holder, held, err := n.text(c.Key)
 	switch {
 	case err != nil:
 		return refused(err)
-	case !held || holder != c.Token:
-		return seam.Reply{Code: seam.Gone}
+	case held && holder == c.Token:
+		if err := n.free(c); err != nil {
+			return refused(err)
+		}
+		r.Code = seam.Deleted
 	}
+	if c.KeepFor == 0 && c.WakeKey != "" {
+		r.Woken = n.wake(c.WakeKey, "", "0"+c.Key)
+	}
+	return r
+}
+
+// free deletes a lock and its label, or shortens them.
+func (n *Node) free(c *seam.Call) error {
 	keys := []string{c.Key}
 	if c.LabelKey != "" {
 		keys = append(keys, c.LabelKey)
@@ -147,10 +159,10 @@ func (n *Node) release(c *seam.Call) seam.Reply {
 			err = n.expire(key, keep)
 		}
 		if err != nil {
-			return refused(err)
+			return err
 		}
 	}
-	return seam.Reply{Code: seam.Deleted}
+	return nil
 }
 
 // inspect is inspect.lua.

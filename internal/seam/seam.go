@@ -33,7 +33,9 @@ const (
 	// Deleted, or Gone when the key is absent or another's. With a LabelKey
 	// the label goes too. With KeepFor > 0 the delete becomes a
 	// compare-and-PEXPIRE to that time (never lengthening), and still
-	// answers Deleted.
+	// answers Deleted. With a WakeKey, and unless the lock is kept, it then
+	// wakes the waiter that is registered there for longest, as PassOn does:
+	// Reply.Woken says whether there was one.
 	Release
 	// Probe tells what stands at Key: Reply.Type as TYPE says it ("none",
 	// "string", "list", …) and Reply.TTL as PTTL does: -1 (one nanosecond
@@ -75,6 +77,18 @@ const (
 	// Seals lists the keys that begin with "redlock:seal:" (SCAN): Code OK,
 	// Reply.Values. Used by Check only.
 	Seals
+	// Register puts Channel among those who wait at WakeKey, behind the
+	// others unless it is there already, and lets the list live for TTL
+	// (enlist.lua): OK. Full, with 10 000, it takes nobody: Other.
+	Register
+	// Unregister takes Channel off the list at WakeKey (ZREM): OK.
+	Unregister
+	// PassOn wakes the one at WakeKey who waits for longest and is not Channel
+	// itself (passon.lua): takes it off and publishes "1" and Key on its
+	// channel; who does not listen any more is skipped for the next. OK;
+	// Reply.Woken says whether anybody was. (What a Release publishes begins
+	// with "0".)
+	PassOn
 )
 
 // String names the op as it stands in a NodeError.
@@ -102,6 +116,10 @@ func (o Op) String() string {
 		return "kill"
 	case Holds, Seals:
 		return "scan"
+	case Register, Unregister:
+		return "register"
+	case PassOn:
+		return "wake"
 	}
 	return "call"
 }
@@ -128,6 +146,12 @@ type Call struct {
 
 	ClientID int64  // Kill
 	Addr     string // Kill
+
+	WakeKey string // Release ("" = wake nobody), Register, Unregister, PassOn
+	Channel string // Register, Unregister, PassOn: whose
+	// Tag is what every key of the call begins with, already: the hash tag of
+	// a Cluster's bucket. Holds and Seals look behind it.
+	Tag string
 }
 
 // Code is the kind of an answer.
@@ -169,6 +193,8 @@ type Reply struct {
 	Replid        string        // master_replid now; "" where it is not shown
 
 	Facts *Facts // Hello
+
+	Woken bool // Release, PassOn: a waiter received the wake-up
 }
 
 // Facts is what the connection check learns of a server.
@@ -211,4 +237,29 @@ type Dialer interface {
 	Node() string
 	// DB is the database number, which is part of the seal.
 	DB() int
+}
+
+// Listener is a [Dialer] of a node that can wake those who wait.
+type Listener interface {
+	// Listen connects as Dial does and subscribes to a channel; when it
+	// returns, what is published there is heard.
+	Listen(channel string, timeout time.Duration) (Ear, error)
+}
+
+// Ear is a connection that hears what is published on one channel.
+type Ear interface {
+	// Next blocks for the next message. An error means that the connection
+	// is gone. It is called by one goroutine at a time.
+	Next() (string, error)
+	// Close ends the connection, at any time, from any goroutine, more than
+	// once, and makes a Next in flight return.
+	Close()
+}
+
+// Lagging is a Dialer behind which one server may take another's place, as in a
+// Sentinel group or a Cluster. A Dialer without it is one server.
+type Lagging interface {
+	// Lag is how long a deposed server may go on granting after its successor
+	// was named; the quarantine of this vote is so much longer (hazard H12).
+	Lag() time.Duration
 }

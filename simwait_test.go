@@ -1,0 +1,421 @@
+package redlock
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redlock-go/redlock/internal/seam"
+)
+
+// This file is how the simulated processes wait: several callers each, one of which
+// contends by the real vigil, is woken through the nodes, and is handed what another
+// one of its process releases.
+
+// next lets a caller that did something else want the name.
+func (c *simClient) next() {
+	if c.g.stop || c.idle == 0 {
+		return
+	}
+	c.idle--
+	c.line = append(c.line, c.rounds)
+	if c.h != nil && len(c.line) == 1 {
+		c.g.sometimes["waits for its own process"]++
+	}
+	c.advance()
+}
+
+// pause lets a caller do something else for a while.
+func (c *simClient) pause(most int) {
+	c.idle++
+	c.after(time.Duration(c.g.Rand.IntN(most)+1)*time.Millisecond, c.next)
+}
+
+// designated is the node through which this client is woken.
+func (c *simClient) designated() int {
+	best, most := -1, uint64(0)
+	for i, n := range c.nodes {
+		if r := rank(n.name, "x"); (best < 0 || r > most) && n.lanes[0].phase == phaseOpen && n.abstains(c.moment()) == nil {
+			best, most = i, r
+		}
+	}
+	return best
+}
+
+func (c *simClient) view() view {
+	v := view{
+		now: c.moment().mono, own: c.h != nil, designated: c.designated(),
+		backoff: time.Duration(c.g.Rand.IntN(200)) * time.Millisecond, poll: time.Duration(900+c.g.Rand.IntN(200)) * time.Millisecond,
+	}
+	v.down = c.vigil.node >= 0 && c.nodes[c.vigil.node].lanes[0].phase != phaseOpen
+	tokens := make(map[string]int)
+	for _, n := range c.g.Nodes {
+		if token, _, ok := n.Get("lock:x"); ok {
+			tokens[token]++
+			v.firm = v.firm || tokens[token] >= majority(len(c.nodes))
+		}
+	}
+	return v
+}
+
+// advance does what the vigil wants next.
+func (c *simClient) advance() {
+	if c.busy || len(c.line) == 0 || c.g.stop {
+		return
+	}
+	view := c.view()
+	m := c.vigil.next(&view)
+	switch m.kind {
+	case moveTry:
+		c.attempt(m.node)
+	case moveEnlist:
+		c.enlist(m.node)
+	default:
+		c.rests++
+		rest := c.rests
+		c.after(m.wait, func() {
+			if c.rests == rest && !c.busy && len(c.line) > 0 {
+				c.vigil.slept()
+				c.advance()
+			}
+		})
+	}
+}
+
+// attempt starts a round, over all nodes or behind a gate.
+func (c *simClient) attempt(gate int) {
+	n := len(c.nodes)
+	if c.tokens == 0 || !c.mutant.has(mutantTokenReused) {
+		c.tokens++
+	}
+	h := &hold{drift: Drift{Rate: 0.01, Fixed: 2 * time.Millisecond}, ttl: simTTL, nodes: make([]nodeHold, n), round: newRound(n, nil), mutant: c.mutant}
+	h.round.need = h.majority()
+	h.name, h.key, h.token = "x", "lock:x", fmt.Sprintf("%d-%d", c.id, c.tokens)
+	h.wake = wakePrefix + h.key
+	h.lane, h.sent = make([]uint8, n), make([]bool, n)
+	h.from = c.moment()
+	c.busy, c.try, c.gate = true, h, gate
+	if gate >= 0 {
+		c.g.sometimes["gated try"]++
+		c.submit(gate, &call{op: seam.Acquire, t: &h.tenure, ttl: simTTL})
+		c.after(20*time.Millisecond, func() { c.open(h) })
+	} else {
+		c.gate = 0
+		c.open(h)
+	}
+	c.after(simTimeout, func() {
+		if c.try == h && h.state == stateAcquiring {
+			h.round.expire()
+			c.decided(h)
+		}
+	})
+}
+
+// open asks the nodes that were not asked yet.
+func (c *simClient) open(h *hold) {
+	if c.try != h || h.state != stateAcquiring || c.gate < 0 {
+		return
+	}
+	c.gate = -1
+	for i := range c.nodes {
+		if c.try == h && !h.sent[i] && h.round.votes[i] == votePending && !c.queued(i, h) {
+			c.submit(i, &call{op: seam.Acquire, t: &h.tenure, ttl: simTTL})
+		}
+	}
+}
+
+// queued says whether an acquire of the attempt waits in a lane.
+func (c *simClient) queued(i int, h *hold) bool {
+	for _, k := range c.nodes[i].lanes[0].queue {
+		if k.t == &h.tenure && k.op == seam.Acquire {
+			return true
+		}
+	}
+	return false
+}
+
+// voted takes a vote.
+func (c *simClient) voted(h *hold, k *call, a *answer) {
+	outcome := h.voted(int(k.node), a)
+	switch {
+	case h.state != stateAcquiring:
+	case c.gate == int(k.node) && a.vote == voteHeld && outcome == undecided:
+		c.g.sometimes["refused at the gate"]++
+		h.state = stateFailed
+		h.over.Store(true)
+		c.lost(h)
+	case outcome != undecided:
+		c.decided(h)
+	case c.gate == int(k.node):
+		c.open(h)
+	}
+}
+
+// decided ends a round.
+func (c *simClient) decided(h *hold) {
+	if h.round.outcome != granted || !h.won(c.moment()) {
+		h.state = stateFailed
+		c.undo(h)
+		c.lost(h)
+		return
+	}
+	if c.vigil.working {
+		c.g.sometimes["woken and won"]++
+	}
+	c.busy, c.try, c.h = false, nil, h
+	c.line = c.line[1:]
+	c.wakeCall(seam.Unregister, c.vigil.won())
+	c.after(simTTL/3, func() { c.extend(h) })
+	c.watch(h)
+	c.holds(h)
+}
+
+// holds is a caller that has the name now.
+func (c *simClient) holds(h *hold) {
+	c.g.grants++
+	c.g.last = c.g.Now()
+	c.g.Note("client %d holds %s, %d", c.id, h.token, h.gen)
+	for _, o := range c.g.clients {
+		if o != c && o.h != nil && o.holding && o.h.alive(o.moment().instant) {
+			c.g.Violated("client %d has %s while client %d still holds %s", c.id, h.token, o.id, o.h.token)
+		}
+	}
+	c.holding = true
+	gen := h.gen
+	most := int64(3 * simTTL)
+	if c.g.Rand.IntN(2) == 0 {
+		most = int64(simTTL / 20)
+	}
+	d := time.Duration(c.g.Rand.Int64N(most))
+	c.after(d, func() { c.release(h, gen) })
+	c.after(d+time.Duration(c.g.Rand.Int64N(int64(simTTL))), func() { c.release(h, gen) }) // once more, late
+}
+
+// lost ends a try that did not win.
+func (c *simClient) lost(h *hold) {
+	if c.try != h {
+		return
+	}
+	c.busy, c.try = false, nil
+	view := c.view()
+	if c.vigil.lost(&view) {
+		c.g.sometimes["wake-up passed on"]++
+		c.wakeCall(seam.PassOn, c.vigil.gate)
+	}
+	c.advance()
+}
+
+// Cancel ends the wait of the first in line, or the attempt under way.
+func (c *simClient) Cancel() {
+	h := c.try
+	if h != nil {
+		h.state = stateFailed
+		c.undo(h)
+		c.busy, c.try = false, nil
+	}
+	if len(c.line) > 0 {
+		c.line = c.line[1:]
+		c.pause(50)
+	}
+	if len(c.line) == 0 {
+		registered, pass := c.vigil.over()
+		c.wakeCall(seam.Unregister, registered)
+		c.wakeCall(seam.PassOn, pass)
+	}
+	c.advance()
+}
+
+// release is the end of a caller's hold: the lease is handed to the next caller of
+// the process, or freed. A handle whose lease was handed over does nothing.
+func (c *simClient) release(h *hold, gen uint32) {
+	if c.h != h || h.state != stateHeld || gen != h.gen && !c.mutant.has(mutantOldHandle) {
+		return
+	}
+	c.holding = false
+	if !c.g.stop && len(c.line) > 0 && !c.busy && h.passes(c.moment()) {
+		c.line = c.line[1:]
+		h.passed(c.moment(), 0)
+		c.pause(20)
+		if c.mutant.has(mutantOwnerless) {
+			c.undo(h)
+		}
+		d := time.Duration(c.g.Rand.IntN(3)) * time.Millisecond
+		if c.g.Rand.IntN(20) == 0 {
+			d = time.Duration(c.g.Rand.Int64N(int64(2 * simTTL))) // the machine lets it wait
+		}
+		c.after(d, func() { c.take(h) })
+		return
+	}
+	c.pause(20)
+	c.free(h)
+}
+
+// take is the other end of a hand-over.
+func (c *simClient) take(h *hold) {
+	if c.h != h || h.state != stateHeld {
+		c.g.sometimes["lost while handed over"]++
+		c.pause(20)
+		return
+	}
+	switch alive, short := h.received(c.moment()); {
+	case !alive:
+		c.pause(20)
+		c.free(h)
+	case short:
+		c.g.sometimes["extended before it was taken"]++
+		c.kept = func() { c.take(h) }
+		c.extend(h)
+		c.after(simTimeout, func() {
+			if c.h == h && !c.holding && c.kept != nil {
+				c.kept = nil
+				c.pause(20)
+				c.free(h)
+			}
+		})
+	default:
+		c.g.sometimes["handed over"]++
+		c.holds(h)
+	}
+}
+
+// free sends the deletes.
+func (c *simClient) free(h *hold) {
+	if h.state != stateHeld {
+		return
+	}
+	seq := h.releaseAll()
+	c.g.Note("client %d releases %s", c.id, h.token)
+	for i := range c.nodes {
+		c.submit(i, &call{op: seam.Release, seq: seq, t: &h.tenure})
+	}
+	c.after(simTimeout, func() {
+		if c.h == h && h.state == stateReleasing {
+			c.freed()
+		}
+	})
+}
+
+func (c *simClient) freed() {
+	h := c.h
+	h.state = stateReleased
+	c.over(h, h.handed >= maxHandOvers)
+}
+
+// over is the end of a lease, whatever ended it.
+func (c *simClient) over(h *hold, back bool) {
+	if c.h != h {
+		return
+	}
+	if h.state == stateLost && c.holding {
+		c.pause(2)
+	}
+	c.h, c.holding, c.kept = nil, false, nil
+	if len(c.line) > 0 {
+		c.vigil.freed(back || c.vigil.back)
+	}
+	c.advance()
+}
+
+// left is a release that woke another process.
+func (c *simClient) left() {
+	if c.h != nil {
+		c.vigil.back = true
+	}
+}
+
+// enlist listens to a node and registers there.
+func (c *simClient) enlist(i int) {
+	c.busy = true
+	register := func() {
+		if old := c.vigil.node; old >= 0 && old != i {
+			c.g.sometimes["moved to another node"]++
+			c.wakeCall(seam.Unregister, old)
+			c.vigil.node = -1
+		}
+		c.wakeCall(seam.Register, i)
+	}
+	if c.ears[i] != nil {
+		register()
+		return
+	}
+	c.after(c.g.Delay(), func() {
+		s := c.g.Nodes[i].NewSession()
+		c.g.Nodes[i].Subscribe(s, c.channel(), func(m string) { c.g.deliver(c, i, m) })
+		c.ears[i] = s
+		register()
+	})
+}
+
+func (c *simClient) channel() string { return fmt.Sprint(channelPrefix, c.id) }
+
+// deliver carries a wake-up: most arrive, some late, some never.
+func (g *game) deliver(c *simClient, node int, m string) {
+	if g.lossy() && g.Rand.IntN(10) == 0 {
+		g.sometimes["wake-up lost"]++
+		return
+	}
+	s := c.ears[node]
+	d := g.Delay()
+	if d > simTTL/10 {
+		g.sometimes["wake-up late"]++
+	}
+	g.For(c.id, d, func() {
+		if c.ears[node] == s && s != nil {
+			c.heard(node, m[0] == '1')
+		}
+	})
+}
+
+// heard is a wake-up that arrived.
+func (c *simClient) heard(node int, spent bool) {
+	switch {
+	case len(c.line) > 0:
+		if c.h != nil {
+			c.g.sometimes["woken while its process holds"]++
+		}
+		c.vigil.woken(node, spent)
+		c.advance()
+	case c.h == nil && !c.mutant.has(mutantNoPassOn):
+		c.g.sometimes["woken for nobody"]++
+		c.wakeCall(seam.PassOn, node)
+	}
+}
+
+// listenOn notices connections that are gone.
+func (c *simClient) listenOn() {
+	for i, s := range c.ears {
+		if s == nil || c.g.Nodes[i].Alive(s) {
+			continue
+		}
+		c.ears[i] = nil
+		if c.vigil.deafened(i) {
+			c.g.sometimes["designated node died under a waiter"]++
+			c.advance()
+		}
+	}
+}
+
+// wakeCall sends one of the calls about waiting.
+func (c *simClient) wakeCall(op seam.Op, node int) {
+	if node < 0 {
+		return
+	}
+	own := &seam.Call{Op: op, Key: "lock:x", WakeKey: wakePrefix + "lock:x", Channel: c.channel(), TTL: min(listLife, c.ward.quarantine)}
+	c.submit(node, &call{op: op, own: own})
+}
+
+// registered takes the answer to a registration.
+func (c *simClient) registered(k *call, a *answer) {
+	if k.op != seam.Register {
+		return
+	}
+	c.busy = false
+	node := int(k.node)
+	if a.code != seam.OK {
+		c.g.sometimes["could not register"]++
+		c.vigil.settled(&view{now: c.moment().mono, backoff: 50 * time.Millisecond})
+	} else {
+		view := c.view()
+		c.vigil.enlisted(node, &view)
+	}
+	c.advance()
+}
