@@ -74,10 +74,11 @@ func (s *solo) checkOverlap(ctx context.Context, p *plan, r *record) {
 
 // turns calls f for every implementation, in rotated order, for every round.
 // One that waits for its time-outs has a single round.
-func (p *plan) turns(f func(round int, m maker) error) error {
+func (p *plan) turns(n int, f func(round int, m maker) error) error {
+	makers := p.at(n)
 	for round := range p.rounds {
-		for i := range p.makers {
-			m := p.makers[(i+round)%len(p.makers)]
+		for i := range makers {
+			m := makers[(i+round)%len(makers)]
 			if m.patient && round > 0 {
 				continue
 			}
@@ -102,7 +103,7 @@ func (p *plan) count(m maker) int {
 // left with a second later.
 func runS4(ctx context.Context, p *plan, n int) (*record, error) {
 	r := newRecord("S4", n)
-	err := p.turns(func(round int, m maker) error {
+	err := p.turns(n, func(round int, m maker) error {
 		if m.patient && !p.hung {
 			return nil
 		}
@@ -140,7 +141,7 @@ func runS4(ctx context.Context, p *plan, n int) (*record, error) {
 // runS5 kills two nodes of five and measures from the first pair on.
 func runS5(ctx context.Context, p *plan, n int) (*record, error) {
 	r := newRecord("S5", n)
-	err := p.turns(func(round int, m maker) error {
+	err := p.turns(n, func(round int, m maker) error {
 		var before int
 		err := withSolo(ctx, p, r, m, nil, func(s *solo) error {
 			before = s.before
@@ -166,7 +167,7 @@ const late = 20 * time.Millisecond
 // runS6 has one node of five answer late.
 func runS6(ctx context.Context, p *plan, n int) (*record, error) {
 	r := newRecord("S6", n)
-	err := p.turns(func(round int, m maker) error {
+	err := p.turns(n, func(round int, m maker) error {
 		var d *delayer
 		far := round % n
 		before := runtime.NumGoroutine()
@@ -198,7 +199,7 @@ func runS6(ctx context.Context, p *plan, n int) (*record, error) {
 // runS7 counts what many pairs leave behind, once: a count needs no median.
 func runS7(ctx context.Context, p *plan, n int) (*record, error) {
 	r := newRecord("S7", n)
-	for _, m := range p.makers {
+	for _, m := range p.at(n) {
 		var before int
 		err := withSolo(ctx, p, r, m, nil, func(s *solo) error {
 			before = s.before

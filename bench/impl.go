@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -27,21 +28,35 @@ type maker struct {
 	// costs it its time-outs in every pair: where nodes are in trouble only a
 	// few pairs of it are measured.
 	patient bool
-	open    func(ctx context.Context, addrs []string) (locker, error)
+	// one says that it knows one node only.
+	one bool
+	// polls says that a wait for a name ends by a poll every 50 ms or more, so
+	// few hand-overs of it are worth their time.
+	polls bool
+	open  func(ctx context.Context, addrs []string) (locker, error)
 }
 
 const (
-	nameFloor    = "floor"
-	nameRedsync  = "redsync"
-	nameFailFast = "redsync-ff"
-	nameRedlock  = "redlock"
+	nameFloor       = "floor"
+	nameRedsync     = "redsync"
+	nameFailFast    = "redsync-ff"
+	nameRedislock   = "redislock"
+	nameRueidislock = "rueidislock"
+	nameRedlock     = "redlock"
 )
 
 func makers() []maker {
 	return []maker{
 		{name: nameFloor, open: openFloor},
-		{name: nameRedsync, patient: true, open: openRedsync},
-		{name: nameFailFast, open: openRedsyncFailFast},
+		{name: nameRedsync, patient: true, polls: true, open: openRedsync},
+		{name: nameFailFast, polls: true, open: openRedsyncFailFast},
+		{name: nameRedislock, one: true, polls: true, open: openRedislock},
+		{name: nameRueidislock, one: true, open: openRueidislock},
 		{name: nameRedlock, open: openRedlock},
 	}
+}
+
+// at are the implementations that can work on n nodes.
+func (p *plan) at(n int) []maker {
+	return slices.DeleteFunc(slices.Clone(p.makers), func(m maker) bool { return m.one && n > 1 })
 }

@@ -68,8 +68,8 @@ func newTeam(ctx context.Context, p *plan, id string, n int) (*team, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &team{servers: s, makers: p.makers, before: runtime.NumGoroutine()}
-	for _, m := range p.makers {
+	t := &team{servers: s, makers: p.at(n), before: runtime.NumGoroutine()}
+	for _, m := range t.makers {
 		l, err := m.open(ctx, s.addrs)
 		if err != nil {
 			t.close()
