@@ -245,7 +245,7 @@ func (l *lane) read(c *call, r *seam.Reply, st *standing, err error, now moment,
 var errNoReply = errors.New("no reply")
 
 // readAcquire makes a vote of a reply. A SET whose vote does not count is
-// undone by the lane itself.
+// undone by the lane itself, where it still may.
 func (l *lane) readAcquire(c *call, a *answer, st *standing) {
 	switch a.code {
 	case seam.OK:
@@ -262,10 +262,27 @@ func (l *lane) readAcquire(c *call, a *answer, st *standing) {
 	if st.ok {
 		return
 	}
-	if a.vote == voteGranted {
-		l.queue = append(l.queue, &call{op: seam.Release, node: c.node, t: c.t, undo: true})
+	if a.vote == voteGranted && l.undoable(c.t) {
+		// Ahead of extends that wait already: one of them may be answered MINE
+		// and count, and a delete must not follow it.
+		l.queue = append([]*call{{op: seam.Release, node: c.node, t: c.t, undo: true}}, l.queue...)
 	}
 	a.vote, a.err = st.vote, st.err
+}
+
+// undoable says that the lane may delete by itself what an acquire set. Not when
+// an extend of the token went out behind it: other nodes made it a lease, and this
+// one may have confirmed it since. Its owner's Release ends it here as well.
+func (l *lane) undoable(t *tenure) bool {
+	if t.over.Load() || l.n.ward.mutant.has(mutantLateUndo) {
+		return true
+	}
+	for _, c := range l.out {
+		if c.t == t && c.op == seam.Extend {
+			return false
+		}
+	}
+	return true
 }
 
 // greeted reads the connection check of a new connection.

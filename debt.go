@@ -35,9 +35,10 @@ const (
 )
 
 // owe makes a debt of a release. An undo of something that was never sent owes
-// nothing.
+// nothing, and neither does one whose token lives: its owner releases it in the
+// end, and a late delete could take a vote that counts.
 func (l *lane) owe(c *call) {
-	if c.t == nil || !c.t.sent[l.n.index] || l.n.ward.mutant.has(mutantNoDebts) {
+	if c.t == nil || c.undo && !c.t.over.Load() && !l.n.ward.mutant.has(mutantLateUndo) || !c.t.sent[l.n.index] || l.n.ward.mutant.has(mutantNoDebts) {
 		return
 	}
 	for i := range l.debts {

@@ -98,6 +98,10 @@ const (
 	// mutantBucketSeal takes a Cluster's vote whatever the seal of the bucket says (H11).
 	mutantBucketSeal
 
+	// mutantLateUndo deletes what an acquire set and that did not count, also when
+	// an extend of the same lease has counted there since.
+	mutantLateUndo
+
 	mutantsEnd // one more than the last
 )
 

@@ -46,7 +46,7 @@ var mutantCases = []mutantCase{
 	{m: mutantLostByStrangers, name: "nodes that never had the key speak for a loss", story: storyStrangers},
 	{m: mutantExtendBound, name: "no extend on a node in quarantine", story: storyStrangers},
 	{m: mutantNoQuarantine, name: "no quarantine", seeds: 1000},
-	{m: mutantNodeClockOnly, name: "quarantine by the node's clock only", seeds: 1000},
+	{m: mutantNodeClockOnly, name: "quarantine by the node's clock only", seeds: 20000},
 	{m: mutantReplicaVotes, name: "a replica votes", story: storyReplica},
 	{m: mutantForeignCounts, name: "votes under a foreign seal count", story: storyForeign},
 	{m: mutantSealEarly, name: "sealed before every node was asked", story: storySealEarly},
@@ -76,6 +76,7 @@ var mutantCases = []mutantCase{
 	{m: mutantOldMaster, name: "a Cluster's old connection is trusted for ever", story: storyOldMaster},
 	{m: mutantTwinCounts, name: "one master of a Cluster, two votes", story: storyTwin},
 	{m: mutantBucketSeal, name: "a bucket's seal is not checked", story: storyBucketSeal},
+	{m: mutantLateUndo, name: "an uncounted SET is deleted under a lease that lives", story: storyLateUndo},
 }
 
 func TestEveryMutantHasACase(t *testing.T) {
