@@ -78,7 +78,7 @@ func childMain(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c := &client{o: &o, clock: now, rec: &recorder{file: file}, open: make(map[string]*holding)}
+	c := &client{o: &o, clock: now, rec: &recorder{file: file}, open: make(map[string]*holding), last: make(map[string]grant)}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	go func() {
@@ -98,6 +98,13 @@ type client struct {
 
 	mu   sync.Mutex
 	open map[string]*holding // the newest of each name, for renewals
+	last map[string]grant    // the newest of each name, to tell a lease that was handed over
+}
+
+// grant is the token of a lease and how many leases had it before.
+type grant struct {
+	token string
+	n     int
 }
 
 func (c *client) run(ctx context.Context, cancel context.CancelCauseFunc, out io.Writer) error {
@@ -246,7 +253,7 @@ func (w *worker) once(ctx context.Context) error {
 		_ = sleep(ctx, time.Duration(rand.IntN(20))*time.Millisecond) // it may have failed at once
 		return nil
 	}
-	o.Outcome, o.Token, o.Until = judge.OK, lease.Token(), w.clock.of(lease.Until())
+	o.Outcome, o.Token, o.Until = judge.OK, w.granted(o.Name, lease.Token()), w.clock.of(lease.Until())
 	w.rec.done(o)
 	w.grants.Add(1)
 	h := &holding{lease: lease, op: o, acquired: o.Until, noted: make(map[time.Duration]bool)}
@@ -257,6 +264,19 @@ func (w *worker) once(ctx context.Context) error {
 	w.hold(ctx, h)
 	w.release(h)
 	return nil
+}
+
+// granted is what the history calls the token of a new lease. A lease that is handed
+// over inside a process keeps the token of the one before.
+func (c *client) granted(name, token string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if was := c.last[name]; was.token == token {
+		c.last[name] = grant{token, was.n + 1}
+		return judge.HandedOver(token, was.n+1)
+	}
+	c.last[name] = grant{token: token}
+	return token
 }
 
 // length of a hold: mostly short, so that there are many, and sometimes longer

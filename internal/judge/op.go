@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -41,12 +42,23 @@ type Op struct {
 	Client  string        `json:"c"`
 	Kind    Kind          `json:"k"`
 	Name    string        `json:"n"`
-	Token   string        `json:"t,omitempty"`
+	Token   string        `json:"t,omitempty"` // of the lease, by itself or before a slash: see [HandedOver]
 	Fence   uint64        `json:"f,omitempty"` // 0: none
 	Start   time.Duration `json:"s"`
 	End     time.Duration `json:"e"`
 	Outcome Outcome       `json:"o"`
 	Until   time.Duration `json:"u,omitempty"` // promised by an Acquire or Extend that is OK
+}
+
+// HandedOver is the token of a lease that was handed over inside a process: on the
+// nodes it is the one of the lease before, in a history the n-th of that token, since
+// each lease has an interval of its own.
+func HandedOver(token string, n int) string { return token + "/" + strconv.Itoa(n) }
+
+// onNodes is what the nodes have for the token of a history.
+func onNodes(token string) string {
+	before, _, _ := strings.Cut(token, "/")
+	return before
 }
 
 // maxText bounds each string of an Op, and with it the length of a line.

@@ -24,8 +24,9 @@ func Leftovers(h History, keys []Leftover, ttl time.Duration) []Violation {
 	for i := range h {
 		o := &h[i]
 		end = max(end, o.End)
-		if o.Token != "" && (last[o.Token] == nil || o.End > last[o.Token].End) {
-			last[o.Token] = o
+		token := onNodes(o.Token)
+		if token != "" && (last[token] == nil || o.End > last[token].End) {
+			last[token] = o
 		}
 	}
 	for _, k := range keys {
