@@ -15,7 +15,9 @@ import (
 // per node and operation, SET NX PX on all nodes at once, return at the
 // majority; the compare-and-delete likewise. It is a floor for cost and no
 // correct lock: it has no validity, no undo, and its release can overtake its
-// own acquire on a slow node. A single node is asked without a goroutine.
+// own acquire on a slow node, but for where callers wait for a name: there every
+// key left that way would block it for a whole lease, and nothing else would be
+// measured. A single node is asked without a goroutine.
 type floor struct {
 	nodes []*redis.Client
 	need  int
@@ -58,12 +60,17 @@ func (f *floor) del(ctx context.Context, c *redis.Client, name, token string) bo
 // fanOut runs op on all nodes and says whether a majority said yes, as soon as
 // that is decided.
 func (f *floor) fanOut(ctx context.Context, name, token string, op func(context.Context, *redis.Client, string, string) bool) bool {
+	return f.fanOutOn(ctx, &f.late, name, token, op)
+}
+
+// fanOutOn is fanOut with late done when the last node has answered.
+func (f *floor) fanOutOn(ctx context.Context, late *sync.WaitGroup, name, token string, op func(context.Context, *redis.Client, string, string) bool) bool {
 	if len(f.nodes) == 1 {
 		return op(ctx, f.nodes[0], name, token)
 	}
 	votes := make(chan bool, len(f.nodes))
 	for _, c := range f.nodes {
-		f.late.Go(func() { votes <- op(ctx, c, name, token) })
+		late.Go(func() { votes <- op(ctx, c, name, token) })
 	}
 	yes, no := 0, 0
 	for yes < f.need && no <= len(f.nodes)-f.need {
@@ -91,13 +98,16 @@ func (f *floor) pair(ctx context.Context, name string, _ bool) error {
 func (f *floor) lock(ctx context.Context, name string) (func() error, error) {
 	for {
 		token := rand.Text()
-		if f.fanOut(ctx, name, token, f.set) {
+		asked := new(sync.WaitGroup)
+		if f.fanOutOn(ctx, asked, name, token, f.set) {
 			return func() error {
+				asked.Wait()
 				f.fanOut(context.WithoutCancel(ctx), name, token, f.del)
 				return nil
 			}, nil
 		}
-		f.fanOut(ctx, name, token, f.del)
+		asked.Wait()
+		f.fanOut(context.WithoutCancel(ctx), name, token, f.del)
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()

@@ -34,17 +34,24 @@ func (r *record) problem(format string, args ...any) {
 
 // The metrics.
 const (
-	mP50     = "p50 µs"
-	mP99     = "p99 µs"
-	mAllocs  = "allocs/pair"
-	mRate    = "pairs/s"
-	mCPU     = "cpu µs/pair"
-	mSuccess = "success"
-	mFirst   = "first pair µs"
-	mP50Fit  = "p50 µs, all well"
-	mP99Fit  = "p99 µs, all well"
-	mGrown   = "goroutines grown"
-	mKeys    = "keys left"
+	mP50      = "p50 µs"
+	mP99      = "p99 µs"
+	mAllocs   = "allocs/pair"
+	mRate     = "pairs/s"
+	mCPU      = "cpu µs/pair"
+	mSuccess  = "success"
+	mFirst    = "first pair µs"
+	mP50Fit   = "p50 µs, all well"
+	mP99Fit   = "p99 µs, all well"
+	mGap      = "hand-over p50 µs"
+	mGap99    = "hand-over p99 µs"
+	mFair     = "fairness"
+	mLongest  = "longest wait ms"
+	mTaken    = "acquisitions/s"
+	mCommands = "commands/acquisition"
+	mChecks   = "checks/acquisition"
+	mGrown    = "goroutines grown"
+	mKeys     = "keys left"
 )
 
 // target is one bar of the project's.
@@ -85,6 +92,7 @@ func targets() []target {
 			target{scenario: "S2", n: n, metric: mCPU, of: nameFloor, limit: pick(0.3, 0.15, 0.15)},
 		)
 	}
+	all = append(all, waitingTargets()...)
 	add(
 		target{scenario: "S4", n: 5, metric: mP50, of: nameFloor, limit: 1.05},
 		target{scenario: "S4", n: 5, metric: mP99, of: nameRedlock, ofMetric: mP99Fit, limit: 1.3},
@@ -99,6 +107,26 @@ func targets() []target {
 		target{scenario: "S7", n: 5, metric: mKeys, limit: 0},
 		target{scenario: "S7", n: 5, metric: mGrown, limit: 0},
 	)
+	return all
+}
+
+// waitingTargets are those of the scenarios in which callers wait.
+func waitingTargets() (all []target) {
+	for _, n := range []int{1, 3, 5} {
+		commands := float64(n)
+		all = append(all,
+			target{scenario: "S3", n: n, metric: mFair, limit: 0.8, atLeast: true},
+			target{scenario: "S3", n: n, metric: mLongest, limit: 250},
+			target{scenario: "S3c", n: n, metric: mGap, of: nameFloor, limit: 0.15},
+			target{scenario: "S3c", n: n, metric: mCommands, limit: 2*commands + 1},
+			target{scenario: "S3d", n: n, metric: mGap, of: nameFloor, limit: 0.7},
+			target{scenario: "S3d", n: n, metric: mGap, of: nameRedsync, limit: 0.2},
+			target{scenario: "S3d", n: n, metric: mCommands, limit: 3.5 * commands},
+			target{scenario: "S3e", n: n, metric: mGap, limit: 1000},
+			target{scenario: "S3e", n: n, metric: mGap99, limit: 5000},
+			target{scenario: "S3e", n: n, metric: mCommands, limit: 6*commands + 1},
+		)
+	}
 	return all
 }
 

@@ -33,7 +33,7 @@ func printTable(w io.Writer, p *plan, records []*record) (missed int) {
 
 // shown are the metrics in the order of the table.
 func shown() []string {
-	return []string{mP50, mP50Fit, mP99, mP99Fit, mFirst, mAllocs, mRate, mCPU, mSuccess, mGrown, mKeys}
+	return []string{mP50, mP50Fit, mP99, mP99Fit, mFirst, mAllocs, mRate, mCPU, mGap, mGap99, mFair, mLongest, mTaken, mCommands, mChecks, mSuccess, mGrown, mKeys}
 }
 
 func tableLines(p *plan, r *record, missed *int) (lines [][]string) {

@@ -16,6 +16,8 @@ type plan struct {
 	faulty     int           // pairs a turn in S4, S5, S6
 	slow       int           // of those, of an implementation that waits for its time-outs
 	total      int           // pairs in S7
+	fight      time.Duration // a turn in S3, S3b, S3c, S3d
+	handovers  int           // a turn in S3e
 	contention time.Duration // of each look for overlaps
 	hung       bool          // S4 with redsync's defaults too
 	makers     []maker
@@ -26,7 +28,8 @@ type plan struct {
 func newPlan(rounds, pairs int) plan {
 	return plan{
 		rounds: rounds, pairs: pairs, load: time.Duration(pairs) * 400 * time.Microsecond,
-		faulty: max(pairs*2/5, 1), slow: 3, total: pairs * 10, contention: 200 * time.Millisecond,
+		faulty: max(pairs*2/5, 1), slow: 3, total: 10_000,
+		fight: time.Duration(pairs) * time.Millisecond, handovers: max(pairs/25, 1), contention: 200 * time.Millisecond,
 		makers: makers(), progress: io.Discard,
 	}
 }
@@ -47,6 +50,11 @@ func scenarios() []scenario {
 	return []scenario{
 		{"S1", "one goroutine, fresh names", []int{1, 3, 5}, runS1},
 		{"S2", "64 goroutines, distinct names", []int{1, 3, 5}, runS2},
+		{"S3", "8 goroutines hammer one name", []int{3}, hammer.run},
+		{"S3b", "the same in 4 processes", []int{3}, hammerApart.run},
+		{"S3c", "8 goroutines want one name, with pauses", []int{3}, thinkers.run},
+		{"S3d", "the same in 4 processes", []int{3}, thinkerApart.run},
+		{"S3e", "one holder, one waiter in another process", []int{3}, runS3e},
 		{"S4", "one node of five stopped", []int{5}, runS4},
 		{"S5", "two nodes of five killed", []int{5}, runS5},
 		{"S6", "one node of five answers 20 ms late", []int{5}, runS6},
