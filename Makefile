@@ -44,7 +44,7 @@ COMPOSE = $$(if docker compose version >/dev/null 2>&1; then echo docker compose
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: ## the limited sale on five in-memory nodes, without and with the lock
@@ -65,8 +65,12 @@ chaos: cc image ## the tests that break real servers in containers
 	go -C chaos_test test -race -v $(TESTFLAGS) ./...
 
 .PHONY: bench
-bench: redis ## measure against the peers
+bench: redis ## measure against the peers: one table in under five minutes
 	go -C bench run .
+
+.PHONY: bench-full
+bench-full: redis ## the same at all numbers of nodes and with more pairs
+	go -C bench run . -full
 
 .PHONY: cover
 cover: cc redis ## coverage of the root module

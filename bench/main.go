@@ -33,7 +33,7 @@ type options struct {
 	rounds, pairs        int
 	scenarios, impls     string
 	json, cpu, mem       string
-	hung                 bool
+	hung, full           bool
 	only, implementation *regexp.Regexp
 }
 
@@ -42,14 +42,23 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.IntVar(&o.rounds, "rounds", fullRounds, "rounds; fewer than 7 prove nothing")
-	f.IntVar(&o.pairs, "n", 1000, "pairs a round and implementation in S1; the other scenarios scale along")
+	f.IntVar(&o.pairs, "n", 0, "pairs a round and implementation in S1; the other scenarios scale along (default 400; with -full 1000)")
 	f.StringVar(&o.scenarios, "run", "", "regular expression of the scenarios to run, as S1|S2")
 	f.StringVar(&o.impls, "impl", "", "regular expression of the implementations to run; without the floor there are no ratios")
 	f.StringVar(&o.json, "json", "", "write every value of every round to this file")
 	f.StringVar(&o.cpu, "cpuprofile", "", "write a CPU profile of the whole run to this file")
 	f.StringVar(&o.mem, "memprofile", "", "write a profile of every allocation to this file; it makes the run slow")
 	f.BoolVar(&o.hung, "hung", false, "also measure one pair of redsync's defaults in S4: half a minute")
+	f.BoolVar(&o.full, "full", false, "all scenarios at all numbers of nodes, -hung, and more pairs: about half an hour")
 	err := f.Parse(args)
+	o.hung = o.hung || o.full
+	switch {
+	case o.pairs != 0:
+	case o.full:
+		o.pairs = 1000
+	default:
+		o.pairs = 400
+	}
 	if err == nil && (o.rounds < 1 || o.pairs < 1 || f.NArg() > 0) {
 		err = errors.New("bench: -rounds and -n must be at least 1, and there are no arguments")
 		_, _ = fmt.Fprintln(stderr, err)
@@ -78,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	quiet()
 	p := newPlan(o.rounds, o.pairs)
-	p.hung, p.progress = o.hung, stderr
+	p.hung, p.full, p.progress = o.hung, o.full, stderr
 	p.makers = slices.DeleteFunc(p.makers, func(m maker) bool { return !o.implementation.MatchString(m.name) })
 	stop, err := o.profile()
 	if err != nil {
@@ -112,7 +121,11 @@ func (p *plan) runAll(ctx context.Context, only *regexp.Regexp) (all []*record, 
 		if !only.MatchString(s.id) {
 			continue
 		}
-		for _, n := range s.sizes {
+		sizes := s.sizes
+		if p.full {
+			sizes = slices.Sorted(slices.Values(slices.Concat(sizes, s.more)))
+		}
+		for _, n := range sizes {
 			if ctx.Err() != nil {
 				return all, ctx.Err()
 			}

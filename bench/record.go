@@ -50,6 +50,16 @@ const (
 	mTaken    = "acquisitions/s"
 	mCommands = "commands/acquisition"
 	mChecks   = "checks/acquisition"
+	mTrip     = "round trip µs"
+	mHop      = "goroutine hop µs"
+	mNoise    = "floor/floor p50"
+	mCPUShare = "cpu % of a core"
+	mScripts  = "scripts/s"
+	mExtends  = "scripts/lease, node, TTL/3"
+	mHeldGo   = "goroutines, all"
+	mMemory   = "bytes/lease"
+	mReleased = "released in ms"
+	mLost     = "leases lost"
 	mGrown    = "goroutines grown"
 	mKeys     = "keys left"
 )
@@ -107,6 +117,20 @@ func targets() []target {
 		target{scenario: "S7", n: 5, metric: mKeys, limit: 0},
 		target{scenario: "S7", n: 5, metric: mGrown, limit: 0},
 	)
+	return append(all, keepTargets()...)
+}
+
+// keepTargets are those of leases that are kept.
+func keepTargets() (all []target) {
+	for _, n := range []int{1, 3, 5} {
+		all = append(all,
+			target{scenario: "S8", n: n, metric: mLost, limit: 0},
+			target{scenario: "S8", n: n, metric: mExtends, limit: 1},
+			target{scenario: "S8", n: n, metric: mCPUShare, limit: 0.5},
+			target{scenario: "S8", n: n, metric: mHeldGo, limit: 8 + 4*float64(n)},
+			target{scenario: "S8", n: n, metric: mMemory, limit: 512},
+		)
+	}
 	return all
 }
 
@@ -165,7 +189,7 @@ func (t target) hold(r *record) (out result, ok bool) {
 
 // exact says that the target is a count that no round may miss.
 func (t target) exact() bool {
-	return t.metric == mKeys || t.metric == mGrown || t.metric == mSuccess
+	return t.metric == mKeys || t.metric == mLost || t.metric == mGrown || t.metric == mSuccess
 }
 
 // ratios divides round by round.

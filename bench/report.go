@@ -33,7 +33,10 @@ func printTable(w io.Writer, p *plan, records []*record) (missed int) {
 
 // shown are the metrics in the order of the table.
 func shown() []string {
-	return []string{mP50, mP50Fit, mP99, mP99Fit, mFirst, mAllocs, mRate, mCPU, mGap, mGap99, mFair, mLongest, mTaken, mCommands, mChecks, mSuccess, mGrown, mKeys}
+	return []string{
+		mTrip, mHop, mNoise, mP50, mP50Fit, mP99, mP99Fit, mFirst, mAllocs, mRate, mCPU, mGap, mGap99, mFair, mLongest, mTaken, mCommands, mChecks, mScripts,
+		mExtends, mCPUShare, mHeldGo, mMemory, mReleased, mLost, mSuccess, mGrown, mKeys,
+	}
 }
 
 func tableLines(p *plan, r *record, missed *int) (lines [][]string) {
@@ -77,7 +80,7 @@ func absolute(metric string, v []float64) string {
 	switch {
 	case len(v) == 0:
 		return "–"
-	case metric == mKeys, metric == mGrown:
+	case metric == mKeys, metric == mGrown, metric == mLost:
 		return number(slices.Max(v))
 	case metric == mSuccess:
 		return percent(slices.Min(v))

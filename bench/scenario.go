@@ -18,6 +18,8 @@ type plan struct {
 	total      int           // pairs in S7
 	fight      time.Duration // a turn in S3, S3b, S3c, S3d
 	handovers  int           // a turn in S3e
+	hoard      hoard         // S8
+	full       bool          // all numbers of nodes
 	contention time.Duration // of each look for overlaps
 	hung       bool          // S4 with redsync's defaults too
 	makers     []maker
@@ -29,7 +31,8 @@ func newPlan(rounds, pairs int) plan {
 	return plan{
 		rounds: rounds, pairs: pairs, load: time.Duration(pairs) * 400 * time.Microsecond,
 		faulty: max(pairs*2/5, 1), slow: 3, total: 10_000,
-		fight: time.Duration(pairs) * time.Millisecond, handovers: max(pairs/25, 1), contention: 200 * time.Millisecond,
+		fight: time.Duration(pairs) * time.Millisecond, handovers: max(pairs/25, 1),
+		hoard: hoard{leases: 1000, hold: 10 * time.Second}, contention: 200 * time.Millisecond,
 		makers: makers(), progress: io.Discard,
 	}
 }
@@ -43,22 +46,26 @@ type scenario struct {
 	id    string
 	about string
 	sizes []int
+	more  []int // numbers of nodes that only a full run has
 	run   func(ctx context.Context, p *plan, n int) (*record, error)
 }
 
 func scenarios() []scenario {
+	one35, three, five := []int{1, 3, 5}, []int{3}, []int{5}
 	return []scenario{
-		{"S1", "one goroutine, fresh names", []int{1, 3, 5}, runS1},
-		{"S2", "64 goroutines, distinct names", []int{1, 3, 5}, runS2},
-		{"S3", "8 goroutines hammer one name", []int{3}, hammer.run},
-		{"S3b", "the same in 4 processes", []int{3}, hammerApart.run},
-		{"S3c", "8 goroutines want one name, with pauses", []int{3}, thinkers.run},
-		{"S3d", "the same in 4 processes", []int{3}, thinkerApart.run},
-		{"S3e", "one holder, one waiter in another process", []int{3}, runS3e},
-		{"S4", "one node of five stopped", []int{5}, runS4},
-		{"S5", "two nodes of five killed", []int{5}, runS5},
-		{"S6", "one node of five answers 20 ms late", []int{5}, runS6},
-		{"S7", "what is left behind", []int{5}, runS7},
+		{"S0", "what the machine gives", []int{1}, []int{3, 5}, runS0},
+		{"S1", "one goroutine, fresh names", one35, nil, runS1},
+		{"S2", "64 goroutines, distinct names", one35, nil, runS2},
+		{"S3", "8 goroutines hammer one name", three, []int{1, 5}, hammer.run},
+		{"S3b", "the same in 4 processes", three, []int{1, 5}, hammerApart.run},
+		{"S3c", "8 goroutines want one name, with pauses", three, []int{1, 5}, thinkers.run},
+		{"S3d", "the same in 4 processes", three, []int{1, 5}, thinkerApart.run},
+		{"S3e", "one holder, one waiter in another process", three, []int{1, 5}, runS3e},
+		{"S4", "one node of five stopped", five, nil, runS4},
+		{"S5", "two nodes of five killed", five, nil, runS5},
+		{"S6", "one node of five answers 20 ms late", five, nil, runS6},
+		{"S7", "what is left behind", five, nil, runS7},
+		{"S8", "1 000 leases, kept", five, []int{1, 3}, runS8},
 	}
 }
 
