@@ -76,8 +76,8 @@ func (b *holder) handOver(ctx context.Context, le *Lease, now moment) bool {
 	b.opts.wait, b.opts.backoff = t.o.wait, t.o.backoff
 	b.opts.maxHold, b.opts.minHold = t.o.maxHold, t.o.minHold
 	b.wakeExtenders()
-	cancel := b.cancel
-	b.cancel = nil
+	cancel := b.canceller()
+	b.cancel, b.grips = nil, grips{}
 	at, watched := b.dueAt(), b.watched
 	b.mu.Unlock()
 	if h.mutant.has(mutantOwnerless) {

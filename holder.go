@@ -24,6 +24,7 @@ type holder struct {
 	left    time.Duration // validity that was left when Release was first called
 
 	cancel  context.CancelCauseFunc // of the Context, once somebody asked for it
+	grips   grips                   // the handles; guarded by mu
 	watched bool                    // renewed by the scheduler; guarded by mu
 	told    bool                    // a Release was, to the hooks; guarded by mu
 

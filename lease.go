@@ -16,7 +16,8 @@ import (
 type Lease struct {
 	b       *holder
 	gen     uint32          // it owns b while b's is the same
-	end     time.Time       // Until, once b was handed on; guarded by b.mu
+	grip    *grip           // nil but for a nested lease
+	end     time.Time       // Until, once b was handed on or the handle released; guarded by b.mu
 	base    context.Context // values only
 	cleanup runtime.Cleanup
 
@@ -46,7 +47,7 @@ func (le *Lease) Token() string { return le.b.h.token }
 func (le *Lease) Until() time.Time {
 	le.b.mu.Lock()
 	defer le.b.mu.Unlock()
-	if le.gen != le.b.h.gen {
+	if le.gen != le.b.h.gen || le.gone() {
 		return le.end
 	}
 	return le.b.h.valid.until()
@@ -56,6 +57,9 @@ func (le *Lease) Until() time.Time {
 // loss and [ErrReleased] after a Release. It compares the clock itself, so it
 // is right even where timers are late (promise P6).
 func (le *Lease) Err() error {
+	if le.over() {
+		return ErrReleased
+	}
 	err := le.b.check(le.gen)
 	runtime.KeepAlive(le)
 	return err
@@ -72,6 +76,9 @@ func (le *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	if err := o.check(&le.b.l.set); err != nil {
 		return err
+	}
+	if le.over() {
+		return ErrReleased
 	}
 	err := le.b.extend(ctx, ceilMillis(ttl), le.gen)
 	runtime.KeepAlive(le)
@@ -103,12 +110,17 @@ func (le *Lease) Context() context.Context {
 		inner, cancel := context.WithCancelCause(context.WithoutCancel(le.base))
 		b := le.b
 		b.mu.Lock()
-		if le.gen != b.h.gen {
+		switch {
+		case le.gen != b.h.gen || le.gone():
 			cancel(ErrReleased)
-		} else if b.cancel = cancel; b.h.lost != nil {
+		case b.h.lost != nil:
 			cancel(b.h.lost)
-		} else if b.h.state != stateHeld {
+		case b.h.state != stateHeld:
 			cancel(ErrReleased)
+		case le.grip != nil:
+			le.grip.cancel = cancel
+		default:
+			b.cancel = cancel
 		}
 		b.mu.Unlock()
 		le.ctx = &leaseContext{Context: inner, lease: le, cancel: cancel}
@@ -142,7 +154,7 @@ func (c *leaseContext) Value(key any) any {
 	case leaseKey:
 		return c.lease
 	case heldKey:
-		if k.l == c.lease.b.l && k.name == c.lease.b.h.name {
+		if k.l == c.lease.b.l && k.name == c.lease.b.h.name && c.lease.Err() == nil {
 			return c.lease
 		}
 	}

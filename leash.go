@@ -138,7 +138,7 @@ func (b *holder) lose(reason LostReason) {
 	}
 	lost := h.end(reason, b.l.names)
 	b.wakeExtenders()
-	cancel := b.cancel
+	cancel := b.canceller()
 	held := quick(b.l.set.clock).mono - h.since.mono
 	free := h.state == stateLost
 	b.mu.Unlock()
@@ -243,6 +243,10 @@ func (b *holder) release(ctx context.Context, le *Lease) error {
 			b.mu.Unlock()
 			return ErrReleased // handed over: what it held is another's
 		}
+		if le.gone() && !b.h.mutant.has(mutantReleasedTwice) {
+			b.mu.Unlock()
+			return ErrReleased
+		}
 		if b.h.state == stateHeld && b.h.valid.left(now.instant) <= 0 {
 			b.lose(b.expiry()) // whatever its timer says; unlocks
 			continue
@@ -261,8 +265,12 @@ func (b *holder) release(ctx context.Context, le *Lease) error {
 			b.mu.Unlock()
 			<-freed // bounded by the node timeout of whoever works
 			continue
+		case stateLeft:
+			if b.letGo(le) { // unlocks, if it does
+				return nil
+			}
 		case stateHeld:
-			if b.handOver(ctx, le, now) { // unlocks, if it does
+			if b.letGo(le) || b.handOver(ctx, le, now) { // unlocks, if it does
 				return nil
 			}
 		}
@@ -302,7 +310,7 @@ func (b *holder) free(ctx context.Context, now moment) error {
 	default:
 	}
 	b.wakeExtenders()
-	cancel := b.cancel
+	cancel := b.canceller()
 	keep := max(0, ceilMillis(h.minHold-held))
 	b.mu.Unlock()
 	b.l.sched.drop(b)
@@ -376,6 +384,11 @@ func (b *holder) freedResult(left time.Duration) error {
 // abandon stops the renewal of a lease that nobody can release any more.
 func (b *holder) abandon() {
 	b.mu.Lock()
+	if b.grips.open() > 1 { // nested ones go on
+		b.grips.first = true
+		b.mu.Unlock()
+		return
+	}
 	held := b.h.state == stateHeld
 	b.opts.renew = false
 	b.mu.Unlock()

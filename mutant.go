@@ -101,6 +101,10 @@ const (
 	// mutantLateUndo deletes what an acquire set and that did not count, also when
 	// an extend of the same lease has counted there since.
 	mutantLateUndo
+	// mutantInnerFrees lets the Release of one of several handles free the name.
+	mutantInnerFrees
+	// mutantReleasedTwice counts the second Release of a handle, too.
+	mutantReleasedTwice
 
 	mutantsEnd // one more than the last
 )

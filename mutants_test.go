@@ -77,6 +77,8 @@ var mutantCases = []mutantCase{
 	{m: mutantTwinCounts, name: "one master of a Cluster, two votes", story: storyTwin},
 	{m: mutantBucketSeal, name: "a bucket's seal is not checked", story: storyBucketSeal},
 	{m: mutantLateUndo, name: "an uncounted SET is deleted under a lease that lives", story: storyLateUndo},
+	{m: mutantInnerFrees, name: "a nested Release frees the name", story: storyInnerFrees},
+	{m: mutantReleasedTwice, name: "a handle is released twice", story: storyReleasedTwice},
 }
 
 func TestEveryMutantHasACase(t *testing.T) {

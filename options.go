@@ -60,6 +60,7 @@ type lockSettings struct {
 	maxHold time.Duration // 0 = none
 	minHold time.Duration
 	label   string
+	reentry bool
 	err     error // a bad argument, reported by the call
 }
 

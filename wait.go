@@ -48,12 +48,9 @@ func (w *waiting) options(ctx context.Context, opts []LockOption) error {
 			return err
 		}
 	}
-	if _, under := FromContext(ctx); !under {
-		return nil
-	}
-	if held, _ := ctx.Value(heldKey{w.l, w.name}).(*Lease); held != nil && held.Err() == nil {
+	if w.outer = w.outerIn(ctx); w.outer != nil && !w.o.reentry {
 		return &ConfigError{"name", `"` + w.name + `"`, "is held by the lease in this context, so acquiring it would wait for itself; " +
-			"use that lease (FromContext), or a context without it"}
+			"allow it (WithReentry), use that lease (FromContext), or a context without it"}
 	}
 	return nil
 }
@@ -63,6 +60,11 @@ func (w *waiting) acquire(ctx context.Context) (*Lease, error) {
 	l := w.l
 	if l.isClosed() {
 		return nil, ErrClosed
+	}
+	if w.outer != nil && ctx.Err() == nil {
+		if lease, err := w.nest(ctx); lease != nil || err != nil {
+			return lease, err
+		}
 	}
 	if l.set.hooks == nil {
 		return w.run(ctx)
@@ -81,6 +83,7 @@ type waiting struct {
 	l        *Locker
 	name     string
 	o        lockSettings
+	outer    *Lease // what the context carries of this name
 	attempts int
 	verdict  error            // the last round's
 	firm     bool             // …and one holder had the name
