@@ -39,13 +39,12 @@ func (h hoard) keep(ctx context.Context, r *record, m maker) error {
 		return err
 	}
 	defer func() { _ = srv.close() }()
-	_ = live() // the clients that waited for the servers have goroutines that the collector ends
-	before := settled(100*time.Millisecond, 0, runtime.NumGoroutine)
 	l, err := m.open(ctx, srv.addrs)
 	if err != nil {
 		return fmt.Errorf("%s: %w", m.name, err)
 	}
-	defer l.close()
+	shut := sync.OnceFunc(l.close)
+	defer shut()
 	unlocks := make([]func() error, h.leases)
 	prefix := r.Scenario + "-" + m.name + "-"
 	// Connections and their buffers are no lease's.
@@ -71,7 +70,7 @@ func (h hoard) keep(ctx context.Context, r *record, m maker) error {
 		return ctx.Err()
 	}
 	took, spent := time.Since(start), cpuTime()-cpu
-	r.add(mHeldGo, m.name, float64(runtime.NumGoroutine()-before))
+	busy := runtime.NumGoroutine()
 	r.add(mCPUShare, m.name, 100*spent.Seconds()/took.Seconds())
 	after, err := srv.scripts(ctx)
 	if err != nil {
@@ -98,6 +97,8 @@ func (h hoard) keep(ctx context.Context, r *record, m maker) error {
 	})
 	r.add(mLost, m.name, float64(n))
 	r.countKeys(ctx, srv, m, prefix)
+	shut()
+	r.add(mHeldGo, m.name, float64(busy-settled(100*time.Millisecond, 0, runtime.NumGoroutine)))
 	return nil
 }
 
