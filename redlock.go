@@ -22,6 +22,7 @@ import (
 type Locker struct {
 	set    settings
 	names  []string // of the nodes
+	where  []string // their addresses, without secrets
 	voters []*voter
 	places []*voter    // the voters, and of a Cluster's votes all buckets
 	fleets []*fleet    // one per Cluster
@@ -60,7 +61,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 	l.log = newLogger(set.logger, set.clock)
 	l.events = newDispatcher(set.hooks, l.log)
 	for _, n := range nodes {
-		l.names = append(l.names, n.String())
+		l.names, l.where = append(l.names, n.String()), append(l.where, n.where)
 	}
 	mode := modeStrict
 	if set.bestEffort {

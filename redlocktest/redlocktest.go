@@ -37,10 +37,15 @@ func NewLocker(tb testing.TB, n int, opts ...redlock.Option) (*redlock.Locker, *
 type Nodes struct{ nodes []*Node }
 
 // NewNodes makes n new nodes, without seals.
-func NewNodes(n int) *Nodes {
+func NewNodes(n int) *Nodes { return NewNamedNodes("mem", n) }
+
+// NewNamedNodes makes n new nodes whose names are prefix and a number from 0: the
+// groups of a [redlock.Sharded] need names that differ, as servers have addresses
+// that do.
+func NewNamedNodes(prefix string, n int) *Nodes {
 	ns := &Nodes{}
 	for i := range n {
-		ns.nodes = append(ns.nodes, &Node{mem: memnode.New(fmt.Sprintf("mem%d", i), nil)})
+		ns.nodes = append(ns.nodes, &Node{mem: memnode.New(fmt.Sprint(prefix, i), nil)})
 	}
 	return ns
 }
