@@ -14,6 +14,7 @@ TESTFLAGS ?= -count=1 -timeout 15m -p 2
 FUZZTIME  ?= 20s
 RACECOUNT ?= 3
 SEEDS     ?= 10000
+FIRSTSEED ?= 0
 
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI         := $(CURDIR)/bin/golangci-lint-$(GOLANGCI_VERSION)
@@ -156,8 +157,8 @@ cc:
 	fi
 
 .PHONY: sim
-sim: ## the simulator on many seeds (SEEDS=10000), without the race detector
-	go test -count=1 -run 'TestSimulation$$' -sim.seeds $(SEEDS) -timeout 0 -v .
+sim: ## the simulator on many seeds (SEEDS=10000 from FIRSTSEED=0), without the race detector
+	go test -count=1 -run 'TestSimulation$$' -sim.seeds $(SEEDS) -sim.first $(FIRSTSEED) -timeout 0 -v .
 
 .PHONY: mutants
 mutants: ## every guard taken away in turn; fails for one that nobody misses

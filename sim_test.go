@@ -27,7 +27,10 @@ const (
 	simFaults  = 10 * time.Second // for so long something goes wrong
 )
 
-var simSeeds = flag.Int("sim.seeds", 150, "how many seeds TestSimulation plays")
+var (
+	simSeeds = flag.Int("sim.seeds", 150, "how many seeds TestSimulation plays")
+	simFirst = flag.Int("sim.first", 0, "the first of them")
+)
 
 // simRare has to happen sometimes.
 var simRare = []string{
@@ -191,7 +194,7 @@ func TestSimulationReplaysExactly(t *testing.T) {
 // TestSimulation plays many seeds: go test -run TestSimulation$ -sim.seeds 10000 .
 func TestSimulation(t *testing.T) {
 	start := time.Now()
-	played, broken, seed, met, grants := playSeeds(0, *simSeeds, 0)
+	played, broken, seed, met, grants := playSeeds(*simFirst, *simSeeds, 0)
 	require.Empty(t, broken, "go test -run TestSimulationOne -sim.seed %d -v .", seed)
 	require.Greater(t, grants, 2*played)
 	for _, fault := range sim.FaultNames() { // sometimes: what never happened was not tested
