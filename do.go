@@ -13,21 +13,26 @@ import (
 // otherwise fn's error joined with the *[LostError]. Of a release that found no
 // majority it says nothing: the key dies with its TTL, and a hook tells. The
 // errors of Acquire are returned as they are, and fn is not run then.
-func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context) error, opts ...LockOption) (err error) {
+func (l *Locker) Do(ctx context.Context, name string, fn func(ctx context.Context) error, opts ...LockOption) error {
 	lease, err := l.Acquire(ctx, name, opts...)
 	if err != nil {
 		return err
 	}
+	return lease.do(ctx, fn)
+}
+
+// do runs fn under the lease and releases it.
+func (le *Lease) do(ctx context.Context, fn func(ctx context.Context) error) error {
 	finished := false
 	defer func() {
 		if !finished { // a panic or Goexit goes on its way
-			_ = lease.Release(ctx)
+			_ = le.Release(ctx)
 		}
 	}()
-	fnErr := lease.run(ctx, fn)
+	fnErr := le.run(ctx, fn)
 	finished = true
-	lost := lease.Err()
-	if gone, ok := errors.AsType[*LostError](lease.Release(ctx)); ok && lost == nil {
+	lost := le.Err()
+	if gone, ok := errors.AsType[*LostError](le.Release(ctx)); ok && lost == nil {
 		lost = gone
 	}
 	switch {
