@@ -73,6 +73,10 @@ bench: redis ## measure against the peers: one table in under five minutes
 bench-full: redis ## the same at all numbers of nodes and with more pairs
 	go -C bench run . -full
 
+.PHONY: bench-long
+bench-long: redis ## leases and waiters by the thousand, and faults while they wait: three minutes
+	go -C bench run . -long
+
 .PHONY: cover
 cover: cc redis ## coverage of the root module
 	go test -race $(TESTFLAGS) -coverprofile=coverage.out -coverpkg=./... ./...

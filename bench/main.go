@@ -33,7 +33,7 @@ type options struct {
 	rounds, pairs        int
 	scenarios, impls     string
 	json, cpu, mem       string
-	hung, full           bool
+	hung, full, long     bool
 	only, implementation *regexp.Regexp
 }
 
@@ -50,6 +50,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.mem, "memprofile", "", "write a profile of every allocation to this file; it makes the run slow")
 	f.BoolVar(&o.hung, "hung", false, "also measure one pair of redsync's defaults in S4: half a minute")
 	f.BoolVar(&o.full, "full", false, "all scenarios at all numbers of nodes, -hung, and more pairs: about half an hour")
+	f.BoolVar(&o.long, "long", false, "the long scenarios of this library instead: three minutes")
 	err := f.Parse(args)
 	o.hung = o.hung || o.full
 	switch {
@@ -87,7 +88,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	quiet()
 	p := newPlan(o.rounds, o.pairs)
-	p.hung, p.full, p.progress = o.hung, o.full, stderr
+	p.hung, p.full, p.long.only, p.progress = o.hung, o.full, o.long, stderr
 	p.makers = slices.DeleteFunc(p.makers, func(m maker) bool { return !o.implementation.MatchString(m.name) })
 	stop, err := o.profile()
 	if err != nil {
@@ -117,7 +118,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // runAll runs the scenarios that only matches.
 func (p *plan) runAll(ctx context.Context, only *regexp.Regexp) (all []*record, err error) {
-	for _, s := range scenarios() {
+	list := scenarios()
+	if p.long.only {
+		list = longScenarios()
+	}
+	for _, s := range list {
 		if !only.MatchString(s.id) {
 			continue
 		}

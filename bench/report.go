@@ -34,7 +34,7 @@ func printTable(w io.Writer, p *plan, records []*record) (missed int) {
 // shown are the metrics in the order of the table.
 func shown() []string {
 	return []string{
-		mTrip, mHop, mNoise, mP50, mP50Fit, mP99, mP99Fit, mFirst, mAllocs, mRate, mCPU, mGap, mGap99, mFair, mLongest, mTaken, mCommands, mChecks, mScripts,
+		mTrip, mHop, mNoise, mP50, mP50Fit, mP99, mP99Fit, mFirst, mAllocs, mRate, mCPU, mGap, mGap99, mFair, mLongest, mStall, mOvertaken, mTaken, mCommands, mChecks, mScripts,
 		mExtends, mCPUShare, mHeldGo, mMemory, mReleased, mLost, mSuccess, mGrown, mKeys,
 	}
 }
@@ -80,7 +80,7 @@ func absolute(metric string, v []float64) string {
 	switch {
 	case len(v) == 0:
 		return "–"
-	case metric == mKeys, metric == mGrown, metric == mLost:
+	case metric == mKeys, metric == mGrown, metric == mLost, metric == mOvertaken:
 		return number(slices.Max(v))
 	case metric == mSuccess:
 		return percent(slices.Min(v))

@@ -20,10 +20,19 @@ type plan struct {
 	handovers  int           // a turn in S3e
 	hoard      hoard         // S8
 	full       bool          // all numbers of nodes
+	long       long
 	contention time.Duration // of each look for overlaps
 	hung       bool          // S4 with redsync's defaults too
 	makers     []maker
 	progress   io.Writer
+}
+
+// long is the long scenarios'.
+type long struct {
+	only  bool
+	hoard hoard
+	queue queue
+	siege siege
 }
 
 // newPlan scales everything with the pairs of S1.
@@ -32,8 +41,14 @@ func newPlan(rounds, pairs int) plan {
 		rounds: rounds, pairs: pairs, load: time.Duration(pairs) * 400 * time.Microsecond,
 		faulty: max(pairs*2/5, 1), slow: 3, total: 10_000,
 		fight: time.Duration(pairs) * time.Millisecond, handovers: max(pairs/25, 1),
-		hoard: hoard{leases: 1000, hold: 10 * time.Second}, contention: 200 * time.Millisecond,
-		makers: makers(), progress: io.Discard,
+		hoard: hoard{leases: 1000, hold: 10 * time.Second},
+		long: long{
+			hoard: hoard{leases: 10_000, hold: time.Minute},
+			queue: queue{waiters: 2000, hold: time.Minute},
+			siege: siege{contest{id: "L3", processes: 4, workers: 8, hold: time.Millisecond}, 5 * time.Second},
+		},
+		contention: 200 * time.Millisecond,
+		makers:     makers(), progress: io.Discard,
 	}
 }
 
@@ -66,6 +81,15 @@ func scenarios() []scenario {
 		{"S6", "one node of five answers 20 ms late", five, nil, runS6},
 		{"S7", "what is left behind", five, nil, runS7},
 		{"S8", "1 000 leases, kept", five, []int{1, 3}, runS8},
+	}
+}
+
+func longScenarios() []scenario {
+	five := []int{5}
+	return []scenario{
+		{"L1", "10 000 leases, kept for a minute", five, nil, runL1},
+		{"L2", "2 000 waiters on a name that is held for a minute", five, nil, runL2},
+		{"L3", "4 processes of 8 waiters; the node that wakes them is killed, then one hangs", five, nil, runL3},
 	}
 }
 
