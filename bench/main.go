@@ -30,7 +30,7 @@ func main() {
 
 // options are the command line.
 type options struct {
-	rounds, pairs        int
+	rounds, pairs, nodes int
 	scenarios, impls     string
 	json, cpu, mem       string
 	hung, full, long     bool
@@ -43,6 +43,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.SetOutput(stderr)
 	f.IntVar(&o.rounds, "rounds", fullRounds, "rounds; fewer than 7 prove nothing")
 	f.IntVar(&o.pairs, "n", 0, "pairs a round and implementation in S1; the other scenarios scale along (default 400; with -full 1000)")
+	f.IntVar(&o.nodes, "nodes", 0, "only the scenarios' parts with so many nodes; 0: all of them")
 	f.StringVar(&o.scenarios, "run", "", "regular expression of the scenarios to run, as S1|S2")
 	f.StringVar(&o.impls, "impl", "", "regular expression of the implementations to run; without the floor there are no ratios")
 	f.StringVar(&o.json, "json", "", "write every value of every round to this file")
@@ -88,7 +89,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	quiet()
 	p := newPlan(o.rounds, o.pairs)
-	p.hung, p.full, p.long.only, p.progress = o.hung, o.full, o.long, stderr
+	p.nodes, p.hung, p.full, p.long.only, p.progress = o.nodes, o.hung, o.full, o.long, stderr
 	p.makers = slices.DeleteFunc(p.makers, func(m maker) bool { return !o.implementation.MatchString(m.name) })
 	stop, err := o.profile()
 	if err != nil {
@@ -131,6 +132,9 @@ func (p *plan) runAll(ctx context.Context, only *regexp.Regexp) (all []*record, 
 			sizes = slices.Sorted(slices.Values(slices.Concat(sizes, s.more)))
 		}
 		for _, n := range sizes {
+			if p.nodes > 0 && p.nodes != n {
+				continue
+			}
 			if ctx.Err() != nil {
 				return all, ctx.Err()
 			}

@@ -19,6 +19,7 @@ type plan struct {
 	fight      time.Duration // a turn in S3, S3b, S3c, S3d
 	handovers  int           // a turn in S3e
 	hoard      hoard         // S8
+	nodes      int           // only this number of them; 0 = all
 	full       bool          // all numbers of nodes
 	long       long
 	contention time.Duration // of each look for overlaps
