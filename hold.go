@@ -121,10 +121,17 @@ func (h *hold) majority() int {
 	return majority(len(h.nodes))
 }
 
-// undoes says whether an attempt that failed has to be undone on a node: on
-// every one that was ever sent it, whatever it answered (hazard H1).
+// undoes says whether an attempt that failed, or a lease that was lost, has to be
+// undone on a node: on every one that was ever sent it, also where no answer came
+// (hazard H1), but for those that answered HELD and were sent nothing since. That
+// is the answer to the one SET that ever bore the token: nothing below this lane
+// sends a command twice (hazard H5). An extend may have brought the key there later.
 func (h *hold) undoes(i int) bool {
-	return !h.mutant.has(mutantUndoGranted) || h.round.votes[i] == voteGranted
+	if h.mutant.has(mutantUndoGranted) {
+		return h.round.votes[i] == voteGranted
+	}
+	extended := h.seq > 0 && !h.mutant.has(mutantHeldStays)
+	return extended || h.round.votes[i] != voteHeld
 }
 
 // nodeErrors gathers what the nodes said that is no vote.

@@ -204,11 +204,14 @@ func (l *Locker) putTimer(t *time.Timer) {
 	l.timers.Put(t)
 }
 
-// undo releases a failed attempt on every node that was sent it, also where the
-// answer never came. It does not wait.
+// undo releases a failed attempt on every node that may have set it, also where
+// the answer never came. It does not wait.
 func (b *holder) undo() {
 	for i, v := range b.l.voters {
-		if !b.h.undoes(i) {
+		b.mu.Lock() // answers may still come
+		undoes := b.h.undoes(i)
+		b.mu.Unlock()
+		if !undoes {
 			continue
 		}
 		v.submit(&call{op: seam.Release, node: int32(i), t: &b.h.tenure, undo: true}, quick(b.l.set.clock), false)

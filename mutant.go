@@ -105,6 +105,9 @@ const (
 	mutantInnerFrees
 	// mutantReleasedTwice counts the second Release of a handle, too.
 	mutantReleasedTwice
+	// mutantHeldStays does not undo a lost lease where its acquire was answered HELD,
+	// although an extend may have brought the key there since.
+	mutantHeldStays
 
 	mutantsEnd // one more than the last
 )

@@ -54,6 +54,7 @@ var mutantCases = []mutantCase{
 	{m: mutantEvicting, name: "a server that evicts votes", story: storyEvicting},
 	{m: mutantInitTrusts, name: "Init with one seal present skips quarantine", story: storyInitTrusts},
 	{m: mutantUndoGranted, name: "undone only where it was granted", seeds: 1000},
+	{m: mutantHeldStays, name: "…nor where an extend came after HELD", seeds: 1000},
 	{m: mutantSendsAfterEnd, name: "what is queued goes out after the end", seeds: 1000},
 	{m: mutantNoStamp, name: "extends without a not-after stamp", story: storyStamp},
 	{m: mutantNoKill, name: "broken connections are not killed", seeds: 1000},
