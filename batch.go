@@ -62,7 +62,7 @@ func (l *lane) needless(c *call) bool {
 	switch {
 	case c.t == nil:
 		return false
-	case c.op == seam.Acquire || c.op == seam.Extend:
+	case c.op == seam.Acquire || c.op == seam.Extend || c.op == seam.Raise:
 		return c.t.over.Load() && !l.n.ward.mutant.has(mutantSendsAfterEnd) // promise P8, at the last moment before the bytes go out
 	case c.op == seam.Release && c.undo:
 		return !c.t.sent[l.n.index]
@@ -82,7 +82,14 @@ func (l *lane) add(c *call, now moment) (check bool) {
 	switch c.op {
 	case seam.Acquire:
 		k.TTL, k.Label = c.ttl, t.label
+		if f := t.fence; f != nil {
+			k.FenceKey, k.Fence, k.Block, k.FenceTTL = f.key, f.propose, l.n.block(), f.keep
+		}
 		t.sent[l.n.index] = true
+		check = true
+	case seam.Raise:
+		f := t.fence
+		k.LabelKey, k.FenceKey, k.Fence, k.FenceTTL, k.Limit = "", f.key, f.value, f.keep, l.n.raiseLimit(f)
 		check = true
 	case seam.Extend:
 		k.TTL, k.Label, k.MarkKey = c.ttl, t.label, markKey(t.key)
@@ -200,7 +207,14 @@ func (l *lane) read(c *call, r *seam.Reply, st *standing, err error, now moment,
 	}
 	switch c.op {
 	case seam.Acquire:
+		if r.Time > 0 {
+			a.clock = l.n.told(r.Time, l.sentAt, now)
+		}
 		l.readAcquire(c, &a, st)
+	case seam.Raise:
+		if !st.ok && a.err == nil {
+			a.code, a.err = seam.Error, st.err
+		}
 	case seam.Extend:
 		if r.Code == seam.Stale {
 			l.n.correct(r.Time, l.sentAt)

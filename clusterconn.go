@@ -66,7 +66,7 @@ func (c *bucketConn) Close() {
 // of a Call that are keys.
 func tagCall(c *seam.Call, tag string) {
 	c.Tag = tag
-	for _, key := range [...]*string{&c.Key, &c.LabelKey, &c.MarkKey, &c.SealKey, &c.QuarantineKey} {
+	for _, key := range [...]*string{&c.Key, &c.LabelKey, &c.MarkKey, &c.SealKey, &c.QuarantineKey, &c.WakeKey, &c.FenceKey} {
 		if *key != "" || key == &c.Key && c.Op == seam.Holds {
 			*key = tag + *key
 		}

@@ -112,7 +112,7 @@ func difference(a, b *seam.Reply, slack time.Duration) string {
 		return "ttl"
 	case a.Type != b.Type:
 		return "type"
-	case a.Value != b.Value:
+	case a.Value != b.Value && !sameCounter(a.Value, b.Value, slack):
 		return "value"
 	case a.Label != b.Label:
 		return "label"
@@ -120,6 +120,10 @@ func difference(a, b *seam.Reply, slack time.Duration) string {
 		return "values"
 	case a.Woken != b.Woken:
 		return "woken"
+	case (a.Time > 0) != (b.Time > 0) || (time.Duration(a.Time-b.Time)*time.Microsecond).Abs() > slack:
+		return "time"
+	case a.Fence != b.Fence && (a.Fence == 0 || b.Fence == 0 || (time.Duration(a.Fence-b.Fence)*time.Microsecond).Abs() > slack):
+		return "fence"
 	case a.Seal != b.Seal:
 		return "seal"
 	case a.Quarantined != b.Quarantined:
@@ -155,9 +159,13 @@ func (w *twins) one() seam.Call {
 	if w.rnd.IntN(3) == 0 {
 		c.LabelKey, c.Label = "redlock:l:"+key, pick("label", 2)
 	}
-	switch w.rnd.IntN(15) {
+	switch w.rnd.IntN(16) {
 	case 0, 1, 2:
 		c.Op = seam.Acquire
+		w.fence(&c, key)
+	case 15:
+		c.Op, c.LabelKey = seam.Raise, ""
+		w.fence(&c, key)
 	case 3, 4:
 		c.Op = seam.Extend
 		if w.rnd.IntN(4) == 0 {

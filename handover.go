@@ -167,7 +167,7 @@ func (b *holder) late() error {
 	if h.valid.left(read(b.l.set.clock).instant) > 0 || h.mutant.has(mutantWonLate) {
 		return nil
 	}
-	err := b.verdict(granted, true)
+	err := b.verdict(granted, errLate)
 	h.state = stateFailed
 	h.over.Store(true)
 	b.undo()

@@ -85,6 +85,9 @@ func (h *hold) voted(i int, a *answer) verdict {
 	if v == voteGranted {
 		h.nodes[i].confirmed, h.nodes[i].server = true, a.server
 	}
+	if h.fence != nil {
+		return h.weigh(i, v, a)
+	}
 	return h.round.cast(i, v)
 }
 

@@ -60,6 +60,9 @@ func (l *Locker) newHolder(name string, o *lockSettings) *holder {
 	if o.label != "" {
 		h.label, h.hold = o.label, labelKey(h.key)
 	}
+	if o.fencing {
+		h.fence = newFencing(n, fencePrefix+h.key, o.ttl, l.ward.quarantine)
+	}
 	if n <= inlineNodes {
 		h.nodes, h.lane, h.sent = b.inline.nodes[:n], b.inline.lane[:n], b.inline.sent[:n]
 		h.round = newRound(n, b.inline.votes[:0])
@@ -83,6 +86,10 @@ func (b *holder) answered(c *call, a *answer) {
 	case seam.Extend:
 		b.extendDecided(b.h.extended(i, c.seq, a, read(b.l.set.clock)))
 		return
+	case seam.Raise:
+		if b.h.state == stateAcquiring && b.h.fence.back.outcome == undecided && b.h.raised(i, a) != undecided {
+			b.signal()
+		}
 	case seam.Release, opRecheck:
 		if a.reply != nil && a.reply.Woken {
 			b.l.lines.woke(b.h.name)
@@ -118,6 +125,9 @@ func (b *holder) acquire(ctx context.Context, gate int) error {
 	patient := l.serving() < majority(len(l.voters))
 	alone := len(l.voters) == 1
 	b.h.from = start(l.set.clock)
+	if f := b.h.fence; f != nil {
+		f.propose = l.propose(b.h.key, b.h.from)
+	}
 	if gate >= 0 && !alone {
 		calls[gate] = call{op: seam.Acquire, node: int32(gate), t: &b.h.tenure, ttl: b.h.ttl, sink: b, patient: patient}
 		if !b.passes(ctx, &calls[gate]) {
@@ -137,15 +147,18 @@ func (b *holder) acquire(ctx context.Context, gate int) error {
 	v := b.h.round.outcome
 	if v == undecided && ctxErr == nil {
 		b.silent()
-		v = b.h.round.expire()
+		v = b.h.expire()
 	}
-	late := false
+	var late error
 	if v == granted && ctxErr == nil {
-		if b.h.won(read(l.set.clock)) {
-			b.mu.Unlock()
-			return nil
+		late = errNoFence
+		if ctxErr = b.writeBack(ctx); ctxErr == nil && b.h.fenced() {
+			if b.h.won(read(l.set.clock)) {
+				b.mu.Unlock()
+				return nil
+			}
+			late = errLate
 		}
-		late = true
 	}
 	err := b.verdict(v, late)
 	b.h.state = stateFailed
@@ -156,6 +169,32 @@ func (b *holder) acquire(ctx context.Context, gate int) error {
 		return &waitError{ctx: ctxErr, cause: context.Cause(ctx), verdict: err}
 	}
 	return err
+}
+
+// writeBack settles the fence of a round that was won, with a second round where it
+// has to. The guard is held, before and after.
+func (b *holder) writeBack(ctx context.Context) error {
+	if b.h.settle() {
+		return nil
+	}
+	select {
+	case <-b.decided: // of the acquire
+	default:
+	}
+	if b.h.fence.back.outcome != undecided {
+		return nil
+	}
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	now := quick(b.l.set.clock)
+	calls := make([]call, len(b.l.voters))
+	for i, v := range b.l.voters {
+		if b.h.fence.asks[i] {
+			calls[i] = call{op: seam.Raise, node: int32(i), t: &b.h.tenure, sink: b}
+			v.submit(&calls[i], now, false)
+		}
+	}
+	return b.await(ctx)
 }
 
 // silent notes who did not answer in time.
@@ -218,8 +257,8 @@ func (b *holder) undo() {
 	}
 }
 
-// verdict makes the error of a round that did not win.
-func (b *holder) verdict(v verdict, late bool) error {
+// verdict makes the error of a round that did not win, or won and came to nothing.
+func (b *holder) verdict(v verdict, late error) error {
 	h := &b.h
 	if v == undecided {
 		return nil
@@ -231,10 +270,10 @@ func (b *holder) verdict(v verdict, late bool) error {
 	e := &QuorumError{
 		Name: h.name, N: len(h.nodes), Need: h.round.need,
 		Granted: g, Held: hd, Failed: f, Pending: p,
-		Nodes: h.nodeErrors("acquire", b.l.names), late: late,
+		Nodes: h.nodeErrors("acquire", b.l.names), late: late != nil,
 	}
-	if late {
-		e.Nodes = appendNode(e.Nodes, "all nodes", "acquire", errLate)
+	if late != nil {
+		e.Nodes = appendNode(e.Nodes, "all nodes", "acquire", late)
 	}
 	if v == noQuorum {
 		e.RetryAfter = h.round.retryAfter(h.lefts)

@@ -15,6 +15,7 @@ import (
 // overlap with the next holder's.
 type Lease struct {
 	b       *holder
+	fence   Fence
 	gen     uint32          // it owns b while b's is the same
 	grip    *grip           // nil but for a nested lease
 	end     time.Time       // Until, once b was handed on or the handle released; guarded by b.mu
@@ -27,7 +28,7 @@ type Lease struct {
 
 func newLease(ctx context.Context, b *holder) *Lease {
 	b.mu.Lock()
-	le := &Lease{b: b, gen: b.h.gen, base: ctx}
+	le := &Lease{b: b, gen: b.h.gen, fence: b.h.number(), base: ctx}
 	b.mu.Unlock()
 	// A lease that nobody can release any more must not be renewed for ever
 	// (promise P4). The holder does not lead back to the Lease.
@@ -41,6 +42,11 @@ func (le *Lease) Names() []string { return []string{le.b.h.name} }
 // Token is the value that stands at the lock's key: unique to this lease. It is
 // a secret of sorts: whoever knows it can release the lock.
 func (le *Lease) Token() string { return le.b.h.token }
+
+// Fence is greater than that of every lease of the name that was granted before,
+// to be given to the resource with every write; extending does not change it. It is
+// 0 without [WithFencing].
+func (le *Lease) Fence() Fence { return le.fence }
 
 // Until is when the validity ends that was confirmed last. After Release it
 // stays what it was; Err tells.

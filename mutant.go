@@ -108,6 +108,18 @@ const (
 	// mutantHeldStays does not undo a lost lease where its acquire was answered HELD,
 	// although an extend may have brought the key there since.
 	mutantHeldStays
+	// mutantNoWriteBack takes the highest number without writing it back (H35).
+	mutantNoWriteBack
+	// mutantLoneWriteBack is content with one node that took it.
+	mutantLoneWriteBack
+	// mutantAnyFence takes the number of any node instead of the highest.
+	mutantAnyFence
+	// mutantBlockStart stores the first number of a block instead of the last.
+	mutantBlockStart
+	// mutantNoSpread lets a node vote on fences whose clock is far from the others'.
+	mutantNoSpread
+	// mutantFarWriteBack raises a counter however far it is ahead of the node's clock.
+	mutantFarWriteBack
 
 	mutantsEnd // one more than the last
 )

@@ -80,6 +80,12 @@ var mutantCases = []mutantCase{
 	{m: mutantLateUndo, name: "an uncounted SET is deleted under a lease that lives", story: storyLateUndo},
 	{m: mutantInnerFrees, name: "a nested Release frees the name", story: storyInnerFrees},
 	{m: mutantReleasedTwice, name: "a handle is released twice", story: storyReleasedTwice},
+	{m: mutantNoWriteBack, name: "a fence is not written back", seeds: 1000},
+	{m: mutantLoneWriteBack, name: "a fence is written back to one node", story: storyLoneWriteBack},
+	{m: mutantAnyFence, name: "a fence is any node's, not the highest", story: storyAnyFence},
+	{m: mutantBlockStart, name: "the first number of a block is stored, not the last", story: storyBlockStart},
+	{m: mutantNoSpread, name: "a fence from clocks that are far apart", story: storyNoSpread},
+	{m: mutantFarWriteBack, name: "a counter is lifted far ahead of its node's clock", story: storyFarWriteBack},
 }
 
 func TestEveryMutantHasACase(t *testing.T) {

@@ -67,6 +67,21 @@ func (r *round) cast(i int, v vote) verdict {
 	return r.outcome
 }
 
+// recast replaces all votes, in a round where an answer may change what the others
+// are worth. After the verdict nothing changes any more.
+func (r *round) recast(votes []vote) verdict {
+	if r.outcome != undecided {
+		return r.outcome
+	}
+	copy(r.votes, votes)
+	clear(r.counts[:])
+	for _, v := range votes {
+		r.counts[v]++
+	}
+	r.outcome = r.judge()
+	return r.outcome
+}
+
 // expire is the end of the node timeout: who has not voted, does not.
 func (r *round) expire() verdict {
 	if r.outcome == undecided {

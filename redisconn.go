@@ -30,7 +30,7 @@ type redisConn struct {
 }
 
 // opCount bounds the ops of package seam.
-const opCount = int(seam.PassOn) + 1
+const opCount = seam.Ops
 
 // errUnread marks a command whose reply was not read: after some replies
 // go-redis reports an error of the batch and none of the command.

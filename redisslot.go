@@ -21,11 +21,13 @@ type slot struct {
 	sealKey, quarKey, expect, value      string
 	force, addr                          string
 	ttl, keep, notAfter, clientID        int64
-	wakeKey, channel                     string
+	wakeKey, channel, fenceKey           string
+	fence, block, fenceTTL, limit        int64
 
 	plain    redis.Cmder    // without a label
 	labelled redis.Cmder    // with one; nil where it makes no difference
 	waking   [2]redis.Cmder // a Release that wakes, without a label and with one
+	fenced   [2]redis.Cmder // an Acquire with a fence, without a label and with one
 	one, all []redis.Cmder
 }
 
@@ -39,6 +41,12 @@ func newSlot(op seam.Op) *slot {
 	case seam.Acquire:
 		s.plain = redis.NewStatusCmd(ctx, "set", &s.key, &s.token, "nx", "px", &s.ttl)
 		s.labelled = redis.NewIntCmd(ctx, "evalsha", acquireScript.sha, 2, &s.key, &s.labelKey, &s.token, &s.ttl, &s.label)
+		sha := fencedScript.sha
+		s.fenced[0] = redis.NewIntSliceCmd(ctx, "evalsha", sha, 2, &s.key, &s.fenceKey, &s.token, &s.ttl, &s.fence, &s.block, &s.fenceTTL)
+		s.fenced[1] = redis.NewIntSliceCmd(ctx, "evalsha", sha, 3, &s.key, &s.fenceKey, &s.labelKey,
+			&s.token, &s.ttl, &s.fence, &s.block, &s.fenceTTL, &s.label)
+	case seam.Raise:
+		s.plain = redis.NewIntCmd(ctx, "evalsha", raiseScript.sha, 2, &s.key, &s.fenceKey, &s.token, &s.fence, &s.limit, &s.fenceTTL)
 	case seam.Extend:
 		s.plain = redis.NewIntSliceCmd(ctx, "evalsha", extendScript.sha, 2, &s.key, &s.markKey, &s.token, &s.ttl, &s.notAfter)
 		s.labelled = redis.NewIntSliceCmd(ctx, "evalsha", extendScript.sha, 3, &s.key, &s.markKey, &s.labelKey,
@@ -111,19 +119,28 @@ func (s *slot) load(c *seam.Call) {
 	s.ttl, s.keep, s.notAfter = c.TTL.Milliseconds(), c.KeepFor.Milliseconds(), c.NotAfter
 	s.clientID, s.addr = c.ClientID, c.Addr
 	s.wakeKey, s.channel = c.WakeKey, c.Channel
+	s.fenceKey, s.fence, s.block = c.FenceKey, c.Fence, c.Block
+	s.fenceTTL, s.limit = c.FenceTTL.Milliseconds(), c.Limit
 	s.force = "0"
 	if c.Force {
 		s.force = "1"
+	}
+	forms := [2]redis.Cmder{}
+	switch {
+	case c.Op == seam.Release && c.WakeKey != "":
+		forms = s.waking
+	case c.Op == seam.Acquire && c.FenceKey != "":
+		forms = s.fenced
 	}
 	switch {
 	case s.all != nil:
 		s.cmds = s.all
 	case s.plain == nil:
 		s.cmds = nil // Holds and Seals are not pipelined: see scan
-	case c.Op == seam.Release && c.WakeKey != "":
-		s.one[0] = s.waking[0]
+	case forms[0] != nil:
+		s.one[0] = forms[0]
 		if c.LabelKey != "" {
-			s.one[0] = s.waking[1]
+			s.one[0] = forms[1]
 		}
 		s.cmds = s.one
 	case s.labelled != nil && (c.LabelKey != "" || c.Op == seam.Kill && c.Addr != ""):
@@ -138,7 +155,12 @@ func (s *slot) load(c *seam.Call) {
 func (s *slot) script() script {
 	switch s.op {
 	case seam.Acquire:
+		if s.fenceKey != "" {
+			return fencedScript
+		}
 		return acquireScript
+	case seam.Raise:
+		return raiseScript
 	case seam.Extend:
 		return extendScript
 	case seam.Inspect:
@@ -189,7 +211,7 @@ func (s *slot) read(r *seam.Reply) {
 	case *redis.IntCmd:
 		s.readInt(cmd.Val(), r)
 	case *redis.IntSliceCmd:
-		s.readExtend(cmd.Val(), r)
+		s.readInts(cmd.Val(), r)
 	case *redis.SliceCmd:
 		s.readSlice(cmd.Val(), r)
 	case *redis.StringSliceCmd:
@@ -227,7 +249,7 @@ func pttlOf(ms int64) time.Duration {
 
 func (s *slot) readInt(v int64, r *seam.Reply) {
 	switch s.op {
-	case seam.Acquire, seam.Release, seam.Register, seam.Unregister, seam.PassOn:
+	case seam.Acquire, seam.Release, seam.Register, seam.Unregister, seam.PassOn, seam.Raise:
 		s.readCode(v, r)
 	case seam.Kill:
 		r.Code = seam.OK
@@ -246,6 +268,8 @@ func (s *slot) readCode(v int64, r *seam.Reply) {
 		r.Woken = v&2 != 0
 	case s.op == seam.Register && (v == 0 || v == 1):
 		r.Code = [...]seam.Code{seam.Other, seam.OK}[v]
+	case s.op == seam.Raise && v >= 0 && v <= 2:
+		r.Code = [...]seam.Code{seam.Other, seam.Mine, seam.Ahead}[v]
 	case s.op == seam.Unregister:
 		r.Code = seam.OK
 	case s.op == seam.PassOn && (v == 0 || v == 1):
@@ -255,9 +279,16 @@ func (s *slot) readCode(v int64, r *seam.Reply) {
 	}
 }
 
-func (s *slot) readExtend(v []int64, r *seam.Reply) {
+// readInts reads Extend, and Acquire with a fence.
+func (s *slot) readInts(v []int64, r *seam.Reply) {
 	s.strange(r)
 	switch {
+	case s.op == seam.Acquire:
+		if len(v) == 2 && v[0] == 0 {
+			*r = seam.Reply{Code: seam.Held, Time: v[1]}
+		} else if len(v) == 3 && v[0] == 1 && v[2] > 0 && v[2] < 1<<53 {
+			*r = seam.Reply{Code: seam.OK, Time: v[1], Fence: v[2]}
+		}
 	case len(v) == 2 && v[0] == 3:
 		*r = seam.Reply{Code: seam.Stale, Time: v[1]}
 	case len(v) == 1 && v[0] >= 0 && v[0] <= 4 && v[0] != 3:

@@ -31,6 +31,10 @@ var (
 	enlistSource string
 	//go:embed scripts/passon.lua
 	passOnSource string
+	//go:embed scripts/acquire_fenced.lua
+	fencedSource string
+	//go:embed scripts/raise.lua
+	raiseSource string
 )
 
 // The scripts are never written after they are made.
@@ -43,8 +47,13 @@ var (
 	sealScript    = newScript(sealSource)
 	enlistScript  = newScript(enlistSource)
 	passOnScript  = newScript(passOnSource)
+	fencedScript  = newScript(fencedSource)
+	raiseScript   = newScript(raiseSource)
 )
 
 func allScripts() []script {
-	return []script{acquireScript, extendScript, releaseScript, inspectScript, breakScript, sealScript, enlistScript, passOnScript}
+	return []script{
+		acquireScript, extendScript, releaseScript, inspectScript, breakScript, sealScript, enlistScript, passOnScript,
+		fencedScript, raiseScript,
+	}
 }

@@ -38,6 +38,7 @@ var simRare = []string{
 	"gated try", "refused at the gate", "woken and won", "wake-up passed on", "wake-up lost", "wake-up late",
 	"woken for nobody", "woken while its process holds", "designated node died under a waiter",
 	"moved to another node", "could not register",
+	"fence in one round", "fence written back", "fence not written back",
 }
 
 // game is one run: a world, and clients that want one name for ever.
@@ -49,6 +50,7 @@ type game struct {
 	stop    bool          // nobody begins another attempt
 	noKill  bool
 
+	fence     Fence          // the latest grant's with one
 	wakes     int            // releases that woke somebody
 	sometimes map[string]int // what happened how often, of what has to happen sometimes
 }
@@ -63,6 +65,10 @@ func newGame(seed uint64, m mutant, set sim.Settings) *game {
 		set.Nodes = 3 + 2*int(seed%2)
 	}
 	set.NoKill = seed%4 == 3
+	fenced := seed%3 == 1
+	if fenced {
+		set.Clocks = 350 * time.Millisecond // a fence promises nothing over clocks that are worse than a part of Q
+	}
 	set.TTL, set.Q = simTTL, quarantineFor(simTTL)
 	g := &game{World: sim.New(seed, set), noKill: set.NoKill, sometimes: make(map[string]int)}
 	var names []string
@@ -70,7 +76,9 @@ func newGame(seed uint64, m mutant, set sim.Settings) *game {
 		names = append(names, fmt.Sprint("node", i))
 	}
 	for range 2 + g.Rand.IntN(3) {
-		g.clients = append(g.clients, newSimClient(g, names, m))
+		c := newSimClient(g, names, m)
+		c.fenced = fenced && g.Rand.IntN(4) > 0
+		g.clients = append(g.clients, c)
 	}
 	for i, node := range g.Nodes { // declared empty, as by Init
 		var r [1]seam.Reply

@@ -39,6 +39,7 @@ type simClient struct {
 	holding bool   // a caller has the lease; not while it is handed over
 	kept    func() // once the extend round that is out was won
 
+	fenced bool
 	rate   float64 // of its clock
 	offset time.Duration
 }
@@ -209,6 +210,10 @@ func (c *simClient) answer(k *call, a *answer) {
 	switch k.op {
 	case seam.Acquire:
 		c.voted(h, k, a)
+	case seam.Raise:
+		if h.state == stateAcquiring && h.fence.back.outcome == undecided && h.raised(int(k.node), a) != undecided {
+			c.settled(h)
+		}
 	case seam.Extend:
 		switch h.extended(int(k.node), k.seq, a, c.moment()) {
 		case roundLost:

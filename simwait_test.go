@@ -93,6 +93,12 @@ func (c *simClient) attempt(gate int) {
 	h.wake = wakePrefix + h.key
 	h.lane, h.sent = make([]uint8, n), make([]bool, n)
 	h.from = c.moment()
+	if c.fenced {
+		h.fence = newFencing(n, fencePrefix+h.key, simTTL, c.ward.quarantine)
+		if c.g.Rand.IntN(2) == 0 { // else as one that knows no clock yet
+			h.fence.propose = c.propose()
+		}
+	}
 	c.busy, c.try, c.gate = true, h, gate
 	if gate >= 0 {
 		c.g.sometimes["gated try"]++
@@ -103,8 +109,8 @@ func (c *simClient) attempt(gate int) {
 		c.open(h)
 	}
 	c.after(simTimeout, func() {
-		if c.try == h && h.state == stateAcquiring {
-			h.round.expire()
+		if c.try == h && h.state == stateAcquiring && h.round.outcome == undecided {
+			h.expire()
 			c.decided(h)
 		}
 	})
@@ -135,6 +141,7 @@ func (c *simClient) queued(i int, h *hold) bool {
 
 // voted takes a vote.
 func (c *simClient) voted(h *hold, k *call, a *answer) {
+	before := h.round.outcome
 	outcome := h.voted(int(k.node), a)
 	switch {
 	case h.state != stateAcquiring:
@@ -143,7 +150,7 @@ func (c *simClient) voted(h *hold, k *call, a *answer) {
 		h.state = stateFailed
 		h.over.Store(true)
 		c.lost(h)
-	case outcome != undecided:
+	case outcome != undecided && before == undecided:
 		c.decided(h)
 	case c.gate == int(k.node):
 		c.open(h)
@@ -152,7 +159,16 @@ func (c *simClient) voted(h *hold, k *call, a *answer) {
 
 // decided ends a round.
 func (c *simClient) decided(h *hold) {
-	if h.round.outcome != granted || !h.won(c.moment()) {
+	if h.round.outcome == granted && !h.settle() && h.fence.back.outcome == undecided {
+		c.writeBack(h)
+		return
+	}
+	c.settled(h)
+}
+
+// settled ends an attempt, whose fence is known.
+func (c *simClient) settled(h *hold) {
+	if h.round.outcome != granted || !h.fenced() || !h.won(c.moment()) {
 		h.state = stateFailed
 		c.undo(h)
 		c.lost(h)
@@ -160,6 +176,12 @@ func (c *simClient) decided(h *hold) {
 	}
 	if c.vigil.working {
 		c.g.sometimes["woken and won"]++
+	}
+	switch {
+	case h.fence != nil && h.fence.back.votes == nil:
+		c.g.sometimes["fence in one round"]++
+	case h.fence != nil:
+		c.g.sometimes["fence written back"]++
 	}
 	c.busy, c.try, c.h = false, nil, h
 	c.line = c.line[1:]
@@ -178,6 +200,11 @@ func (c *simClient) holds(h *hold) {
 		if o != c && o.h != nil && o.holding && o.h.alive(o.moment().instant) {
 			c.g.Violated("client %d has %s while client %d still holds %s", c.id, h.token, o.id, o.h.token)
 		}
+	}
+	if n := h.number(); h.fence != nil && n <= c.g.fence {
+		c.g.Violated("client %d holds %s with fence %d, after a grant with %d", c.id, h.token, n, c.g.fence)
+	} else if h.fence != nil {
+		c.g.fence = n
 	}
 	c.holding = true
 	gen := h.gen

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/seam"
@@ -41,7 +42,8 @@ type node struct {
 	facts    seam.Facts // of the newest connection check
 	factsAt  instant    // when it was sent
 	haveFact bool
-	nodeTime int64 // µs of the node's TIME at factsAt, corrected by Stale answers
+	nodeTime int64        // µs of the node's TIME at factsAt, corrected by later answers
+	ahead    atomic.Int64 // …and how far it is ahead of our monotonic clock; 0 = not known
 	rtt      roundTrip
 
 	open        int  // lanes that serve
@@ -259,7 +261,8 @@ func (n *node) sealCall(now moment) (seam.Call, bool) {
 
 // learn takes the facts of a connection check, sent at the given moment.
 func (n *node) learn(f *seam.Facts, sent, now instant) {
-	n.facts, n.factsAt, n.nodeTime, n.haveFact = *f, sent, f.Time, true
+	n.facts, n.haveFact = *f, true
+	n.correct(f.Time, sent)
 	if f.KillRefused != nil {
 		n.killRefused = f.KillRefused
 	}
@@ -276,9 +279,10 @@ func (n *node) stamp(now instant) int64 {
 	return n.nodeTime + (now.mono - n.factsAt.mono).Microseconds() + n.timeout.Microseconds()
 }
 
-// correct takes the node's TIME from an extend that was stale.
+// correct takes the node's TIME from the answer to something sent then.
 func (n *node) correct(micros int64, sent instant) {
 	n.nodeTime, n.factsAt = micros, sent
+	n.ahead.Store(micros - sent.mono.Microseconds())
 }
 
 // failVote tells trouble from configuration (promise P2).

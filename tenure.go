@@ -18,6 +18,7 @@ type tenure struct {
 	hold    string // labelKey, "" without label
 	wake    string // wakeKey, "" where a release wakes nobody
 	minHold time.Duration
+	fence   *fencing // nil without WithFencing
 
 	// over: no acquire and no extend of this token may be sent any more
 	// (promise P8). The lanes look at it when they build a batch, which is the
@@ -75,6 +76,7 @@ type answer struct {
 	left        time.Duration // how long the node is quarantined yet, or zero
 	quarantined bool          // the node is in quarantine
 	foreign     bool          // the node has a foreign seal: nothing it says counts
+	clock       int64         // its TIME − our monotonic clock, µs; of acquires with a fence
 	server      string        // the run_id of a Cluster's master; "" for a server of its own
 	reply       *seam.Reply   // what the node said; nil when it said nothing
 }

@@ -111,7 +111,7 @@ func (c *runCmd) moved(a *app, err error) error {
 
 // acquire waits for the name until a signal ends that.
 func (c *runCmd) acquire(a *app, l *redlock.Locker, signals <-chan os.Signal) (*redlock.Lease, error) {
-	opts := []redlock.LockOption{redlock.WithLabel(c.label(a)), redlock.WithMinHold(time.Duration(c.HoldAtLeast))}
+	opts := []redlock.LockOption{redlock.WithLabel(c.label(a)), redlock.WithMinHold(time.Duration(c.HoldAtLeast)), redlock.WithFencing()}
 	if c.Wait != nil {
 		opts = append(opts, redlock.WithWait(time.Duration(*c.Wait)))
 	}
@@ -180,7 +180,7 @@ func clean(text string, most int) string {
 // hold runs the command under the lease.
 func (c *runCmd) hold(a *app, lease *redlock.Lease, signals <-chan os.Signal) error {
 	child, err := a.start(a.command, a.env.forChild(
-		"REDLOCK_NAME="+c.Name, "REDLOCK_UNTIL="+lease.Until().Format(time.RFC3339Nano)))
+		"REDLOCK_NAME="+c.Name, fmt.Sprint("REDLOCK_FENCE=", lease.Fence()), "REDLOCK_UNTIL="+lease.Until().Format(time.RFC3339Nano)))
 	if err != nil {
 		_ = lease.Release(a.ctx)
 		fmt.Fprintf(a.stderr, "redlock: cannot run %s: %v\n", a.command[0], err)

@@ -192,6 +192,7 @@ func TestRunChildSeesNoSecrets(t *testing.T) {
 	require.Contains(t, r.out, "PLAIN=kept")
 	require.Contains(t, r.out, "REDLOCK_NAME=job")
 	require.Contains(t, r.out, "REDLOCK_UNTIL=2")
+	require.Contains(t, r.out, "REDLOCK_FENCE=1")
 }
 
 func TestTTL07_HoldAtLeastKeepsShortJobsFromRunningTwice(t *testing.T) {

@@ -90,6 +90,8 @@ func (n *Node) call(s *Session, c *seam.Call) seam.Reply {
 		return n.unlist(c)
 	case seam.PassOn:
 		return n.passOn(c)
+	case seam.Raise:
+		return n.raise(c)
 	}
 	return refused(errors.New("ERR unknown command"))
 }

@@ -12,6 +12,9 @@ import (
 
 // acquire is SET NX PX, or acquire.lua with a label. SET looks at NX last.
 func (n *Node) acquire(c *seam.Call) seam.Reply {
+	if c.FenceKey != "" {
+		return n.acquireFenced(c)
+	}
 	ms := c.TTL.Milliseconds()
 	if err := n.writable(ms); err != nil {
 		return refused(err)

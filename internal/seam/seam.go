@@ -20,7 +20,11 @@ type Op uint8
 const (
 	// Acquire sets the lock to Token for TTL if nothing stands at Key
 	// (SET key token NX PX ttl): OK or Held. With a LabelKey the label is
-	// set beside it, atomically and for the same TTL (acquire.lua).
+	// set beside it, atomically and for the same TTL (acquire.lua). With a
+	// FenceKey (acquire_fenced.lua) the counter there becomes the largest of the
+	// node's TIME, what it was plus Block, and Fence if that is at most a second
+	// ahead of TIME, for FenceTTL; Reply.Fence is that, and Reply.Time the TIME,
+	// also when Held. A counter that is no number, or near 2^53, is an Error.
 	Acquire Op = iota + 1
 	// Extend holds on to a lock (extend.lua): later than NotAfter → Stale,
 	// nothing written, Reply.Time says the node's TIME; ours → PEXPIRE to
@@ -89,7 +93,17 @@ const (
 	// Reply.Woken says whether anybody was. (What a Release publishes begins
 	// with "0".)
 	PassOn
+	// Raise lifts the counter at FenceKey to at least Fence, for FenceTTL, if the
+	// lock is Token (raise.lua): Mine when it stands; Other when the lock is not
+	// Token; Ahead, and nothing written, when Fence is more than Limit ahead of
+	// the node's TIME and does not stand there already.
+	Raise
+
+	opsEnd // one more than the last
 )
+
+// Ops is how many ops there are, the zero one with them.
+const Ops = int(opsEnd)
 
 // String names the op as it stands in a NodeError.
 func (o Op) String() string {
@@ -120,6 +134,8 @@ func (o Op) String() string {
 		return "register"
 	case PassOn:
 		return "wake"
+	case Raise:
+		return "fence"
 	}
 	return "call"
 }
@@ -147,6 +163,12 @@ type Call struct {
 	ClientID int64  // Kill
 	Addr     string // Kill
 
+	FenceKey string        // Acquire ("" = no fence), Raise: the name's counter
+	Fence    int64         // Acquire: what is proposed, 0 = nothing; Raise: what it shall reach
+	Block    int64         // Acquire: how many numbers a grant takes, > 0
+	FenceTTL time.Duration // how long the counter lives, whole milliseconds
+	Limit    int64         // Raise: µs
+
 	WakeKey string // Release ("" = wake nobody), Register, Unregister, PassOn
 	Channel string // Register, Unregister, PassOn: whose
 	// Tag is what every key of the call begins with, already: the hash tag of
@@ -171,6 +193,7 @@ const (
 	Deleted // Release, Break
 	Gone    // Release, Break: not there, or another's
 	Error   // the server refused: Reply.Err says why
+	Ahead   // Raise: too far ahead of the node's TIME, nothing written
 )
 
 // Reply is the answer to the call of the same index.
@@ -183,7 +206,8 @@ type Reply struct {
 	Value  string        // Inspect, Break, Holds
 	Values []string      // Seals
 	Label  string        // Inspect
-	Time   int64         // Extend that was Stale: µs of the node's TIME
+	Time   int64         // Extend that was Stale, Acquire with a FenceKey: µs of the node's TIME
+	Fence  int64         // Acquire with a FenceKey: the end of the block
 
 	// What a check shows (Check, Hello, Seal).
 	Seal          string        // "" = none

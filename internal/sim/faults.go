@@ -28,7 +28,9 @@ var faults = []fault{
 	{"restart empty, its clock far ahead", func(w *World, n int) time.Duration {
 		w.Nodes[n].Forget()
 		step := time.Duration(1+w.Rand.IntN(3)) * w.set.Q
-		w.After(time.Duration(w.Rand.Int64N(int64(w.set.TTL/4))), func() { w.Nodes[n].StepClock(step) })
+		if w.set.Clocks == 0 {
+			w.After(time.Duration(w.Rand.Int64N(int64(w.set.TTL/4))), func() { w.Nodes[n].StepClock(step) })
+		}
 		return w.set.Q
 	}},
 	{"promotion of a copy that lags", func(w *World, n int) time.Duration {

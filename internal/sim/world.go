@@ -37,6 +37,9 @@ type Settings struct {
 	Calm  bool          // no faults, and no message takes long
 	// NoKill: the nodes let nobody kill a connection, as managed services do.
 	NoKill bool
+	// Clocks bounds how far a node's clock is from true time at the beginning; 0
+	// for a second. With a bound no clock is ever set.
+	Clocks time.Duration
 }
 
 // World is one run. It is not safe for concurrent use.
@@ -97,9 +100,13 @@ func New(seed uint64, set Settings) *World {
 		Rand: rand.New(rand.NewPCG(seed, 1)), Met: make(map[string]int), set: set, log: sha256.New(),
 		hung: make([]time.Duration, set.Nodes), revived: make([]time.Duration, set.Nodes), calm: set.Calm,
 	}
+	skew := set.Clocks
+	if skew == 0 {
+		skew = time.Second
+	}
 	for i := range set.Nodes {
 		n := memnode.New(fmt.Sprint("node", i), w.Wall)
-		n.SkewClock(time.Duration(w.Rand.IntN(2000)-1000)*time.Millisecond, w.Rate())
+		n.SkewClock(time.Duration(w.Rand.Int64N(2*int64(skew)))-skew, w.Rate())
 		if set.NoKill {
 			n.Refuse(seam.Kill, errNoKill)
 		}
