@@ -78,7 +78,7 @@ func (l *lane) add(c *call, now moment) (check bool) {
 		return c.op == seam.Check
 	}
 	t := c.t
-	k := seam.Call{Op: c.op, Key: t.key, Token: t.token, LabelKey: t.hold}
+	k := seam.Call{Op: c.op, Key: t.key, Token: t.token, LabelKey: t.hold, Also: t.also}
 	switch c.op {
 	case seam.Acquire:
 		k.TTL, k.Label = c.ttl, t.label
@@ -96,6 +96,9 @@ func (l *lane) add(c *call, now moment) (check bool) {
 		k.NotAfter = l.n.stamp(now.instant)
 		if l.n.ward.mutant.has(mutantNoBreakMark) {
 			k.MarkKey = ""
+		}
+		if l.n.ward.mutant.has(mutantExtendsFirst) {
+			k.Also = nil
 		}
 		t.sent[l.n.index] = true
 		check = true

@@ -71,6 +71,16 @@ func tagCall(c *seam.Call, tag string) {
 			*key = tag + *key
 		}
 	}
+	also := c.Also
+	c.Also = nil // the caller's stays as it is
+	for _, n := range also {
+		for _, key := range [...]*string{&n.Key, &n.LabelKey, &n.MarkKey, &n.FenceKey, &n.WakeKey} {
+			if *key != "" {
+				*key = tag + *key
+			}
+		}
+		c.Also = append(c.Also, n)
+	}
 }
 
 // slotError is a Cluster's word that a server does not serve the slot now.

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/seam"
@@ -46,20 +47,23 @@ func (l *lane) owe(c *call) {
 			return
 		}
 	}
+	l.owes(debt{key: c.t.key, token: c.t.token, hold: c.t.hold})
+	for i := range c.t.also {
+		n := &c.t.also[i]
+		l.owes(debt{key: n.Key, token: c.t.token, hold: n.LabelKey})
+	}
+}
+
+func (l *lane) owes(d debt) {
 	if len(l.debts) >= maxDebts {
 		l.debts = append(l.debts[:0], l.debts[1:]...)
 	}
-	l.debts = append(l.debts, debt{key: c.t.key, token: c.t.token, hold: c.t.hold})
+	l.debts = append(l.debts, d)
 }
 
 // paid ends the debt of a token whose delete was answered another way.
 func (l *lane) paid(token string) {
-	for i := range l.debts {
-		if l.debts[i].token == token {
-			l.debts = append(l.debts[:i], l.debts[i+1:]...)
-			return
-		}
-	}
+	l.debts = slices.DeleteFunc(l.debts, func(d debt) bool { return d.token == token })
 }
 
 // remember keeps a connection that broke, to be killed.

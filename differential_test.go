@@ -163,14 +163,17 @@ func (w *twins) one() seam.Call {
 	case 0, 1, 2:
 		c.Op = seam.Acquire
 		w.fence(&c, key)
+		w.also(&c)
 	case 15:
 		c.Op, c.LabelKey = seam.Raise, ""
 		w.fence(&c, key)
+		w.also(&c)
 	case 3, 4:
 		c.Op = seam.Extend
 		if w.rnd.IntN(4) == 0 {
 			c.NotAfter = 1
 		}
+		w.also(&c)
 	case 5, 6:
 		c.Op = seam.Release
 		if w.rnd.IntN(3) == 0 {
@@ -179,6 +182,7 @@ func (w *twins) one() seam.Call {
 		if w.rnd.IntN(2) == 0 {
 			c.WakeKey = wakePrefix + key
 		}
+		w.also(&c)
 	case 7:
 		c.Op = seam.Probe
 	case 8:

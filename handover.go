@@ -90,7 +90,7 @@ func (b *holder) handOver(ctx context.Context, le *Lease, now moment) bool {
 		cancel(ErrReleased) // before the next one has it
 	}
 	if le != nil {
-		b.l.tellReleased(ctx, ReleaseEvent{Names: []string{h.name}, Held: held, Left: left})
+		b.l.tellReleased(ctx, ReleaseEvent{Names: h.names(), Held: held, Left: left})
 	}
 	t.poke()
 	return true

@@ -169,7 +169,7 @@ func (h *hold) margin() time.Duration {
 func (h *hold) end(reason LostReason, names []string) *LostError {
 	if h.lost == nil {
 		h.lost = &LostError{
-			Names: []string{h.name}, Reason: reason, Until: h.valid.until(),
+			Names: h.names(), Reason: reason, Until: h.valid.until(),
 			Nodes: h.nodeErrors("extend", names),
 		}
 	}

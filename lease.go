@@ -3,6 +3,7 @@ package redlock
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -37,7 +38,7 @@ func newLease(ctx context.Context, b *holder) *Lease {
 }
 
 // Names are the names that the lease holds.
-func (le *Lease) Names() []string { return []string{le.b.h.name} }
+func (le *Lease) Names() []string { return le.b.h.names() }
 
 // Token is the value that stands at the lock's key: unique to this lease. It is
 // a secret of sorts: whoever knows it can release the lock.
@@ -160,7 +161,7 @@ func (c *leaseContext) Value(key any) any {
 	case leaseKey:
 		return c.lease
 	case heldKey:
-		if k.l == c.lease.b.l && k.name == c.lease.b.h.name && c.lease.Err() == nil {
+		if k.l == c.lease.b.l && slices.Contains(c.lease.b.h.names(), k.name) && c.lease.Err() == nil {
 			return c.lease
 		}
 	}

@@ -109,7 +109,7 @@ func (b *holder) extendDecided(o outcome) {
 	b.wakeExtenders()
 	at, watched := b.dueAt(), b.watched
 	event := RenewEvent{
-		Names: []string{h.name}, Until: h.valid.until(), Err: err,
+		Names: h.names(), Until: h.valid.until(), Err: err,
 		Took: quick(b.l.set.clock).mono - h.asked.mono,
 	}
 	b.mu.Unlock()
@@ -334,7 +334,7 @@ func (b *holder) free(ctx context.Context, now moment) error {
 	_ = b.await(wait) // it ignores the cancellation of ctx: hazard H32
 	err := b.freedResult(left)
 	b.l.lines.ended(b, b.standsBack())
-	b.l.tellReleased(ctx, ReleaseEvent{Names: []string{h.name}, Held: held, Left: left, Err: err})
+	b.l.tellReleased(ctx, ReleaseEvent{Names: h.names(), Held: held, Left: left, Err: err})
 	return err
 }
 
@@ -363,7 +363,7 @@ func (b *holder) freedResult(left time.Duration) error {
 				reason = LostExpired
 			}
 			h.lost = &LostError{
-				Names: []string{h.name}, Reason: reason, Until: h.valid.until(),
+				Names: h.names(), Reason: reason, Until: h.valid.until(),
 				Nodes: h.nodeErrors("release", b.l.names),
 			}
 		}

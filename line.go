@@ -174,6 +174,14 @@ func (ls *lines) won(b *holder) {
 // ended tells the first of a name's line that b, a lease of this process, ended.
 // With back it leaves the name to other processes for a moment.
 func (ls *lines) ended(b *holder, back bool) {
+	for _, name := range b.h.all {
+		ls.with(name, func(li *line) {
+			if len(li.queue) > 0 {
+				li.vigil.freed(back || li.vigil.back)
+				li.queue[0].poke()
+			}
+		})
+	}
 	name := b.h.name
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

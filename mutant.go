@@ -120,6 +120,8 @@ const (
 	mutantNoSpread
 	// mutantFarWriteBack raises a counter however far it is ahead of the node's clock.
 	mutantFarWriteBack
+	// mutantExtendsFirst extends only the first of several names.
+	mutantExtendsFirst
 
 	mutantsEnd // one more than the last
 )

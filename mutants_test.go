@@ -86,6 +86,7 @@ var mutantCases = []mutantCase{
 	{m: mutantBlockStart, name: "the first number of a block is stored, not the last", story: storyBlockStart},
 	{m: mutantNoSpread, name: "a fence from clocks that are far apart", story: storyNoSpread},
 	{m: mutantFarWriteBack, name: "a counter is lifted far ahead of its node's clock", story: storyFarWriteBack},
+	{m: mutantExtendsFirst, name: "only the first of several names is extended", story: storyExtendsFirst},
 }
 
 func TestEveryMutantHasACase(t *testing.T) {

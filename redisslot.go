@@ -17,6 +17,8 @@ type slot struct {
 	op   seam.Op
 	cmds []redis.Cmder // what load chose for the call
 
+	sc script // of several names
+
 	key, token, label, labelKey, markKey string
 	sealKey, quarKey, expect, value      string
 	force, addr                          string
@@ -125,6 +127,10 @@ func (s *slot) load(c *seam.Call) {
 	if c.Force {
 		s.force = "1"
 	}
+	if s.sc = (script{}); len(c.Also) > 0 {
+		s.many(c)
+		return
+	}
 	forms := [2]redis.Cmder{}
 	switch {
 	case c.Op == seam.Release && c.WakeKey != "":
@@ -153,6 +159,9 @@ func (s *slot) load(c *seam.Call) {
 }
 
 func (s *slot) script() script {
+	if s.sc.sha != "" {
+		return s.sc
+	}
 	switch s.op {
 	case seam.Acquire:
 		if s.fenceKey != "" {
@@ -286,7 +295,7 @@ func (s *slot) readInts(v []int64, r *seam.Reply) {
 	case s.op == seam.Acquire:
 		if len(v) == 2 && v[0] == 0 {
 			*r = seam.Reply{Code: seam.Held, Time: v[1]}
-		} else if len(v) == 3 && v[0] == 1 && v[2] > 0 && v[2] < 1<<53 {
+		} else if len(v) == 3 && v[0] == 1 && v[2] >= 0 && v[2] < 1<<53 {
 			*r = seam.Reply{Code: seam.OK, Time: v[1], Fence: v[2]}
 		}
 	case len(v) == 2 && v[0] == 3:

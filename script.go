@@ -33,6 +33,14 @@ var (
 	passOnSource string
 	//go:embed scripts/acquire_fenced.lua
 	fencedSource string
+	//go:embed scripts/acquire_all.lua
+	acquireAllSource string
+	//go:embed scripts/extend_all.lua
+	extendAllSource string
+	//go:embed scripts/release_all.lua
+	releaseAllSource string
+	//go:embed scripts/raise_all.lua
+	raiseAllSource string
 	//go:embed scripts/raise.lua
 	raiseSource string
 )
@@ -49,11 +57,16 @@ var (
 	passOnScript  = newScript(passOnSource)
 	fencedScript  = newScript(fencedSource)
 	raiseScript   = newScript(raiseSource)
+
+	acquireAllScript = newScript(acquireAllSource)
+	extendAllScript  = newScript(extendAllSource)
+	releaseAllScript = newScript(releaseAllSource)
+	raiseAllScript   = newScript(raiseAllSource)
 )
 
 func allScripts() []script {
 	return []script{
 		acquireScript, extendScript, releaseScript, inspectScript, breakScript, sealScript, enlistScript, passOnScript,
-		fencedScript, raiseScript,
+		fencedScript, raiseScript, acquireAllScript, extendAllScript, releaseAllScript, raiseAllScript,
 	}
 }

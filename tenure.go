@@ -18,7 +18,9 @@ type tenure struct {
 	hold    string // labelKey, "" without label
 	wake    string // wakeKey, "" where a release wakes nobody
 	minHold time.Duration
-	fence   *fencing // nil without WithFencing
+	all     []string     // of AcquireAll, the names; nil for one
+	also    []seam.Names // of AcquireAll, the names after the first
+	fence   *fencing     // nil without WithFencing
 
 	// over: no acquire and no extend of this token may be sent any more
 	// (promise P8). The lanes look at it when they build a batch, which is the

@@ -83,7 +83,8 @@ type waiting struct {
 	l        *Locker
 	name     string
 	o        lockSettings
-	outer    *Lease // what the context carries of this name
+	outer    *Lease   // what the context carries of this name
+	all      []string // of AcquireAll; nil for one name
 	attempts int
 	verdict  error            // the last round's
 	firm     bool             // …and one holder had the name
@@ -198,9 +199,12 @@ func (w *waiting) try(ctx context.Context, gate int) (*Lease, error) {
 	}
 	w.attempts++
 	b := l.newHolder(w.name, &w.o)
+	if w.all != nil {
+		b.h.join(l.set.prefix, w.all)
+	}
 	err := b.acquire(ctx, gate)
 	if err == nil {
-		if err = b.late(); err == nil {
+		if err = b.late(); err == nil && w.all == nil {
 			l.lines.won(b)
 		}
 	}
@@ -223,7 +227,7 @@ func (w *waiting) try(ctx context.Context, gate int) (*Lease, error) {
 	}
 	w.firm = false
 	if q, ok := asQuorum(err); ok {
-		if q.held() {
+		if q.held() && w.all == nil {
 			w.probe(ctx, b, q)
 		}
 		if errors.Is(err, ErrQuarantined) {

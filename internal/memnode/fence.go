@@ -56,6 +56,9 @@ func (n *Node) acquireFenced(c *seam.Call) seam.Reply {
 
 // raise is raise.lua.
 func (n *Node) raise(c *seam.Call) seam.Reply {
+	if len(c.Also) > 0 {
+		return n.raiseAll(c)
+	}
 	holder, held, err := n.text(c.Key)
 	if err != nil {
 		return refused(err)

@@ -12,6 +12,9 @@ import (
 
 // acquire is SET NX PX, or acquire.lua with a label. SET looks at NX last.
 func (n *Node) acquire(c *seam.Call) seam.Reply {
+	if len(c.Also) > 0 {
+		return n.acquireAll(c)
+	}
 	if c.FenceKey != "" {
 		return n.acquireFenced(c)
 	}
@@ -88,6 +91,9 @@ func (n *Node) text(key string) (value string, ok bool, err error) {
 
 // extend is extend.lua.
 func (n *Node) extend(c *seam.Call) seam.Reply {
+	if len(c.Also) > 0 {
+		return n.extendAll(c)
+	}
 	if c.NotAfter > 0 && n.micros > c.NotAfter {
 		return seam.Reply{Code: seam.Stale, Time: n.micros}
 	}
@@ -130,6 +136,9 @@ func (n *Node) holdOn(c *seam.Call) (seam.Code, error) {
 
 // release is release.lua.
 func (n *Node) release(c *seam.Call) seam.Reply {
+	if len(c.Also) > 0 {
+		return n.releaseAll(c)
+	}
 	r := seam.Reply{Code: seam.Gone}
 	holder, held, err := n.text(c.Key)
 	switch {

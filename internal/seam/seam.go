@@ -150,6 +150,12 @@ type Call struct {
 	LabelKey string // "" where the lease has no label
 	MarkKey  string // Break leaves it, Extend looks at it
 
+	// Also are the further names of an Acquire, Extend, Release or Raise of several
+	// at once (the _all scripts): an Acquire sets all or none; Extend and Raise need
+	// all of them; Release frees those that are Token and is Deleted if all were. Of
+	// Call itself a key that is empty counts for all names.
+	Also []Names
+
 	TTL      time.Duration // whole milliseconds, > 0 wherever a key is written
 	KeepFor  time.Duration // Release: whole milliseconds, 0 = delete
 	NotAfter int64         // Extend: µs of the node's TIME, 0 = no stamp
