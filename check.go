@@ -104,6 +104,14 @@ func (l *Locker) checkServer(r *NodeReport, i int, reply *seam.Reply) {
 	if !atLeast(f.Version, 6, 2) {
 		r.add(Warning, "version "+f.Version+" is older than 6.2", "use Redis 6.2 or newer; older ones are not tested")
 	}
+	if l.voters[i].n.group {
+		switch {
+		case f.MinReplicas < 0:
+			r.add(Problem, "it is a Sentinel group's master without min-replicas-to-write: cut off from its replicas it goes on granting, while another is promoted", minReplicas)
+		case f.MinReplicas == 0:
+			r.add(Problem, "it has no replica in sync, so it refuses to grant", "bring a replica back")
+		}
+	}
 	if f.KillRefused != nil || l.voters[i].killRefused() != nil {
 		r.add(Warning, "CLIENT KILL or CLIENT INFO is refused, so what a hung node still holds of ours is cleaned up by repeated deletes instead",
 			"allow +client|kill +client|info +client|id")

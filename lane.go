@@ -197,6 +197,13 @@ func (l *lane) opened(r *seam.Reply, now moment) {
 	l.backoff = 0
 	l.failure = nil
 	l.fresh = true
+	if l.n.group {
+		for _, other := range l.n.lanes {
+			if other != l && other.phase == phaseOpen && other.runID != l.runID {
+				other.hangUp = true // the group has another master now
+			}
+		}
+	}
 	l.n.laneUp()
 }
 

@@ -37,7 +37,7 @@ func Client(c *redis.Client) Node {
 	if opt.Addr == "FailoverClient" {
 		return Node{err: &ConfigError{
 			"node", "failover client",
-			"hides which master it talks to, so its vote cannot be trusted; list the masters themselves",
+			"hides which master it talks to, so its vote cannot be trusted; give the group with Sentinel (redis+sentinel://)",
 		}}
 	}
 	own := *opt

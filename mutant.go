@@ -123,6 +123,13 @@ const (
 	// mutantExtendsFirst extends only the first of several names.
 	mutantExtendsFirst
 
+	// mutantFirstSentinel believes the first sentinel that names a master (H12).
+	mutantFirstSentinel
+	// mutantEpochBack follows sentinels whose config epoch went back.
+	mutantEpochBack
+	// mutantKeptLanes keeps the connections to a master that was replaced (H12).
+	mutantKeptLanes
+
 	mutantsEnd // one more than the last
 )
 

@@ -87,6 +87,9 @@ var mutantCases = []mutantCase{
 	{m: mutantNoSpread, name: "a fence from clocks that are far apart", story: storyNoSpread},
 	{m: mutantFarWriteBack, name: "a counter is lifted far ahead of its node's clock", story: storyFarWriteBack},
 	{m: mutantExtendsFirst, name: "only the first of several names is extended", story: storyExtendsFirst},
+	{m: mutantFirstSentinel, name: "the first sentinel says who is master", story: storyFirstSentinel},
+	{m: mutantEpochBack, name: "a config epoch that went back is followed", story: storyEpochBack},
+	{m: mutantKeptLanes, name: "connections to a replaced master are kept", story: storyKeptLanes},
 }
 
 func TestEveryMutantHasACase(t *testing.T) {

@@ -23,13 +23,18 @@ import (
 //	redis://user:password@host:port/db          the same, with credentials and a database
 //	rediss://user:password@host:port/db?…       over TLS
 //	unix:///path/to/socket?db=1                 on a socket of this machine
+//	redis+sentinel://h1:26379,h2,h3/name?db=1   a Sentinel group by its master's name, one vote (see [Sentinel]); port 26379 unless given
+//	rediss+sentinel://h1,h2,h3/name?…           the same over TLS
 //	redis+cluster://host:port,host:port?votes=3 votes on distinct masters of a Redis Cluster (see [Cluster]); 3 unless given
 //	rediss+cluster://host:port,host:port?…      the same over TLS
 //
 // valkey:// and valkeys:// are other names of redis:// and rediss://. What is
 // special in a URL has to be percent-encoded in a password. TLS takes the
 // parameters ca_file, cert_file with key_file (PEM files, read now),
-// server_name, and skip_verify=true, which trusts every certificate.
+// server_name, and skip_verify=true, which trusts every certificate. A Sentinel
+// group's user and password are the master's; the sentinels' own are the
+// parameters sentinel_username and sentinel_password, and sentinel_tls=false
+// reaches them without TLS.
 //
 // It does no network I/O. All addresses that are wrong are reported together,
 // each as a *[ConfigError] that names its place in the list, counted from 0.
@@ -48,6 +53,15 @@ func ParseNodes(urls ...string) ([]Node, error) {
 				continue
 			}
 			nodes = append(nodes, votes...)
+			continue
+		}
+		if secure, ok := isSentinelURL(strings.TrimSpace(s)); ok {
+			node, err := parseSentinel(strings.TrimSpace(s), secure)
+			if err != nil {
+				errs = append(errs, &ConfigError{fmt.Sprintf("node %d", i), redactURL(strings.TrimSpace(s)), err.Error()})
+				continue
+			}
+			nodes = append(nodes, node)
 			continue
 		}
 		opt, err := parseNode(strings.TrimSpace(s))
@@ -93,8 +107,6 @@ func parseNode(s string) (*redis.Options, error) {
 		secure = true
 	case "unix":
 		return parseUnix(rest)
-	case "redis+sentinel", "rediss+sentinel", "valkey+sentinel", "sentinel":
-		return nil, errors.New("names a Sentinel group, and these are not supported by this version yet; list independent masters")
 	default:
 		return nil, errors.New("has a scheme that is not known; use redis://, rediss:// (TLS) or unix://")
 	}
@@ -267,7 +279,7 @@ func redactURL(s string) string {
 	scheme, rest := splitScheme(s)
 	switch scheme {
 	case "":
-	case "redis", "rediss", "valkey", "valkeys", "unix", "redis+sentinel", "redis+cluster":
+	case "redis", "rediss", "valkey", "valkeys", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster":
 		scheme += "://"
 	default:
 		scheme = "…://"

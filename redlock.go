@@ -26,6 +26,7 @@ type Locker struct {
 	voters []*voter
 	places []*voter    // the voters, and of a Cluster's votes all buckets
 	fleets []*fleet    // one per Cluster
+	groups []*watch    // one per Sentinel group
 	opened atomic.Bool // all buckets were asked for
 	ward   *ward
 	sched  *scheduler
@@ -75,6 +76,7 @@ func New(nodes []Node, opts ...Option) (*Locker, error) {
 	}
 	for i, n := range nodes {
 		v := newVoter(newNode(i, l.names[i], n.dialer.DB(), l.ward, set.nodeTimeout), n.dialer, set.clock)
+		l.watchOver(v)
 		if lagging, ok := n.dialer.(seam.Lagging); ok {
 			v.n.lag = lagging.Lag()
 		}
@@ -131,8 +133,12 @@ func (l *Locker) serving() int {
 
 // noted tells the log and the hooks of a node that went down or came back.
 func (l *Locker) noted(v *voter, n note) {
-	if !n.up {
+	if !n.up && !n.alone {
 		l.ears.lost(v.n.index)
+	}
+	if n.alone {
+		l.log.warn(l.names[v.n.index]+" replicas", "redlock: an old master of this group, cut off from its replicas, may go on granting", "node", v.n.name, "do", minReplicas)
+		return
 	}
 	name := v.n.name // a Cluster's buckets are many, and one line for a vote is enough
 	if n.up {
@@ -207,6 +213,9 @@ func (l *Locker) Close() error {
 		for _, f := range l.fleets {
 			close(f.done)
 		}
+		for _, w := range l.groups {
+			w.close()
+		}
 		var wg sync.WaitGroup
 		for _, v := range l.places {
 			wg.Go(v.close)
@@ -215,6 +224,9 @@ func (l *Locker) Close() error {
 			wg.Go(f.wg.Wait)
 		}
 		wg.Wait()
+		for _, w := range l.groups {
+			w.wg.Wait() // the lanes, which may begin something there, are over
+		}
 		l.events.close()
 	})
 	return nil

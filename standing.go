@@ -51,12 +51,15 @@ type node struct {
 	killRefused error
 	notes       []note // what happened, for the shell to log and tell
 	up          bool
+	group       bool // the master of a Sentinel group
+	alone       bool // it was said that nothing stops it
 }
 
 // note is a node that went down or came back.
 type note struct {
-	up  bool
-	err error
+	up    bool
+	alone bool // nothing stops a master of a Sentinel group that is cut off
+	err   error
 }
 
 func newNode(index int, name string, db int, w *ward, timeout time.Duration) *node {
@@ -267,6 +270,10 @@ func (n *node) learn(f *seam.Facts, sent, now instant) {
 		n.killRefused = f.KillRefused
 	}
 	n.rtt.measure(now.mono-sent.mono, now.mono)
+	if n.group && f.MinReplicas < 0 && !n.alone {
+		n.alone = true
+		n.notes = append(n.notes, note{alone: true})
+	}
 }
 
 // stamp is the not-after of an extend that is sent now: what the node's TIME

@@ -26,6 +26,8 @@ import (
 type Options struct {
 	AppendOnly bool     // appendonly yes, appendfsync always
 	Args       []string // more arguments of redis-server
+
+	sentinel string // what a sentinel watches, as lines of its file; then the rest does not count
 }
 
 // Server is one redis-server. Its methods are safe for concurrent use.
@@ -81,6 +83,7 @@ func Start(ctx context.Context, opt Options) (*Server, error) {
 		if !strings.Contains(err.Error(), portTaken) {
 			break
 		}
+		_ = os.Remove(filepath.Join(dir, sentinelFile)) // it has the port
 	}
 	return nil, errors.Join(err, s.Close())
 }
@@ -146,7 +149,13 @@ func (s *Server) start(ctx context.Context) error {
 	if s.opt.AppendOnly {
 		args = append(args[:len(args)-1], "yes", "--appendfsync", "always")
 	}
-	cmd := exec.Command(s.path, append(args, s.opt.Args...)...)
+	args = append(args, s.opt.Args...)
+	if s.opt.sentinel != "" {
+		if args, err = s.sentinelArgs(); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command(s.path, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = dieWithParent()
 	p := &process{cmd: cmd, done: make(chan struct{})}
@@ -174,6 +183,21 @@ func (s *Server) start(ctx context.Context) error {
 	}
 	return nil
 }
+
+// sentinelArgs makes a sentinel's file unless it has one: it keeps there what it
+// knows.
+func (s *Server) sentinelArgs() ([]string, error) {
+	file := filepath.Join(s.dir, sentinelFile)
+	if _, err := os.Stat(file); err != nil {
+		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\n%s", s.port, s.dir, s.opt.sentinel)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return []string{file, "--sentinel"}, nil
+}
+
+const sentinelFile = "sentinel.conf"
 
 // ready waits until the server answers.
 func (s *Server) ready(ctx context.Context, p *process) error {
@@ -261,7 +285,7 @@ func (s *Server) Restart(ctx context.Context, empty bool) error {
 	defer s.life.Unlock()
 	s.Kill()
 	if empty { // a SAVE, or having been a replica, leaves a dump.rdb
-		for _, name := range []string{"appendonlydir", "dump.rdb"} {
+		for _, name := range []string{"appendonlydir", "dump.rdb", sentinelFile} {
 			if err := os.RemoveAll(filepath.Join(s.dir, name)); err != nil {
 				return err
 			}
