@@ -152,14 +152,20 @@ func TestSentinelTroubleIsTold(t *testing.T) {
 	require.ErrorIs(t, err, ErrConfig)
 	require.ErrorContains(t, err, "SENTINEL MASTERS lists the names")
 
+	everywhere := func(rule string) {
+		for _, addr := range g.Addrs() {
+			c := redis.NewClient(&redis.Options{Addr: addr, Password: "right"})
+			require.NoError(t, c.Do(t.Context(), "acl", "setuser", "default", "resetpass", rule).Err())
+			require.NoError(t, c.Close())
+		}
+	}
+	everywhere(">right")
 	err = try(redis.FailoverOptions{SentinelPassword: "secret"})
 	require.ErrorIs(t, err, ErrConfig)
-	require.ErrorContains(t, err, "leave SentinelPassword out")
+	require.ErrorContains(t, err, "give the sentinels' own")
 	require.NotContains(t, err.Error(), "secret")
-
-	err = try(redis.FailoverOptions{Password: "secret"})
-	require.ErrorIs(t, err, ErrConfig)
-	require.ErrorContains(t, err, "the node has no password")
+	require.ErrorIs(t, try(redis.FailoverOptions{SentinelPassword: "right"}), ErrQuarantined)
+	everywhere("nopass")
 
 	err = try(redis.FailoverOptions{SentinelAddrs: []string{g.Master.Addr()}})
 	require.ErrorIs(t, err, ErrConfig)
