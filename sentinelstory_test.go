@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 // fakeGroup is a Sentinel group of in-memory servers, as one client sees it.
 type fakeGroup struct {
 	mems []*memnode.Node
+	mu   sync.Mutex
 	said []sentinelSaid // per sentinel; one without id is out of reach
 }
 
@@ -22,12 +24,13 @@ func newFakeGroup(mems []*memnode.Node) *fakeGroup {
 	return &fakeGroup{mems: mems, said: make([]sentinelSaid, 3)}
 }
 
-// names lets the given sentinels, or all, name a master. It is called in a
-// bubble, while nobody asks.
+// names lets the given sentinels, or all, name a master.
 func (f *fakeGroup) names(mem int, epoch int64, sentinels ...int) *fakeGroup {
 	if len(sentinels) == 0 {
 		sentinels = []int{0, 1, 2}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, i := range sentinels {
 		f.said[i] = sentinelSaid{id: fakeAddr(i), known: true, master: fakeAddr(mem), epoch: epoch}
 	}
@@ -35,6 +38,8 @@ func (f *fakeGroup) names(mem int, epoch int64, sentinels ...int) *fakeGroup {
 }
 
 func (f *fakeGroup) ask(addr, _ string, _ time.Duration) (sentinelSaid, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if s := f.said[fakeIndex(addr)]; s.id != "" {
 		return s, nil
 	}
