@@ -98,7 +98,7 @@ func (l *traffic) once(who string, locker *Locker, name string) {
 		l.note(o)
 		return
 	}
-	o.Outcome, o.Token, o.Until = judge.OK, lease.Token(), lease.Until().Sub(l.start)
+	o.Outcome, o.Token, o.Until = judge.OK, judge.HandedOver(lease.Token(), int(lease.gen)), lease.Until().Sub(l.start)
 	l.note(o)
 	pause(time.Duration(rand.IntN(8)) * time.Millisecond)
 	o.Kind, o.Until = judge.Check, 0
