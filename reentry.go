@@ -83,7 +83,7 @@ func (w *waiting) nest(ctx context.Context) (*Lease, error) {
 	}
 	g := &grip{b: b}
 	b.grips.nested = append(b.grips.nested, g)
-	le := &Lease{b: b, gen: b.h.gen, base: ctx, grip: g}
+	le := &Lease{b: b, gen: b.h.gen, base: ctx, grip: g, fence: outer.fence}
 	le.cleanup = runtime.AddCleanup(le, (*grip).abandon, g)
 	return le, nil
 }
