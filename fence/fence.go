@@ -9,7 +9,7 @@
 //
 //   - [Gate]: a process that owns the resource, under a mutex per key
 //   - [SQL]: a transaction of database/sql, behind a conditional UPDATE
-//   - [Rows]: your own UPDATE … WHERE fence <= n, when the row has the number
+//   - [Exec]: your own UPDATE … WHERE fence <= n, when the row has the number
 //   - [File]: a file on a local disk, under flock(2)
 //   - [Middleware]: an HTTP service, which answers 412 to an older number
 //   - package fenceredis: one command on a Redis, in a script

@@ -132,20 +132,26 @@ func (s *SQL) pass(ctx context.Context, tx *sql.Tx, key string, n uint64) (again
 	return false, nil // an UPDATE that changed nothing counts no row in MySQL
 }
 
-// Rows judges an UPDATE of your own, for tables whose rows have a column for the
+// Execer is a *sql.DB, *sql.Conn or *sql.Tx.
+type Execer interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}
+
+// Exec runs an UPDATE of your own, for a table whose rows have a column for the
 // number, with one row at stake:
 //
-//	res, err := db.ExecContext(ctx, `UPDATE orders SET state = $1, fence = $2
-//	    WHERE id = $3 AND fence <= $2`, state, n, id)
-//	err = fence.Rows(res, err, "order:7", n)
+//	err = fence.Exec(ctx, db, "order:7", n, `UPDATE orders SET state = $1, fence = $2
+//	    WHERE id = $3 AND fence <= $2`, state, int64(n), id)
 //
-// No row is a *[StaleError] (or the row is not there); err is passed on. MySQL has
-// to count rows that were found, not changed: clientFoundRows=true.
-func Rows(res sql.Result, err error, key string, n uint64) error {
-	if err != nil {
+// No row is a *[StaleError] (or the row is not there); a number that is none is a
+// *[NumberError], with nothing sent. MySQL has to count the rows that were found,
+// not those that were changed: clientFoundRows=true.
+func Exec(ctx context.Context, db Execer, key string, n uint64, update string, args ...any) error {
+	if err := Check(key, n); err != nil {
 		return err
 	}
-	if err := Check(key, n); err != nil {
+	res, err := db.ExecContext(ctx, update, args...)
+	if err != nil {
 		return err
 	}
 	rows, err := res.RowsAffected()
