@@ -220,12 +220,13 @@ func (l *Locker) Close() error {
 		for _, v := range l.places {
 			wg.Go(v.close)
 		}
-		for _, f := range l.fleets {
-			wg.Go(f.wg.Wait)
-		}
 		wg.Wait()
+		// The lanes, which may begin something there, are over.
+		for _, f := range l.fleets {
+			f.wg.Wait()
+		}
 		for _, w := range l.groups {
-			w.wg.Wait() // the lanes, which may begin something there, are over
+			w.wg.Wait()
 		}
 		l.events.close()
 	})
