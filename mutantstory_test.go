@@ -127,6 +127,7 @@ func storyForeign(t *testing.T, m mutant) string {
 // storySealEarly: a client that believes in N = 1 meets a node that forgot.
 func storySealEarly(t *testing.T, m mutant) string {
 	return story(t, m, func(t *testing.T, mems []*memnode.Node, _, _ *Locker) string {
+		synctest.Wait() // what the others have yet to send is through, and they don't seal it again
 		mems[2].Forget()
 		five := overMem(t, append(mems[:3:3], memnode.New("new0", nil), memnode.New("new1", nil)), WithMaxTTL(time.Second), WithTTL(time.Second), withMutant(m))
 		_, _ = five.TryAcquire(t.Context(), "x")
