@@ -1,15 +1,15 @@
 package redlock
 
-// mutant names guards that a test turns off, to see that they matter: what
+// mutant names the guard that a test turns off, to see that it matters: what
 // stands for the guard, a story or the simulator, has to fail then (make
 // mutants prints the table). No option of the package sets one; only tests of
-// the package itself can.
-type mutant uint64
+// the package itself can. 0 is none.
+type mutant uint8
 
 const (
 	// mutantNoInfo lets the closing check do with MGET alone, so that neither
 	// the role nor the replid is seen.
-	mutantNoInfo mutant = 1 << iota
+	mutantNoInfo mutant = 1 + iota
 	// mutantNoSeal counts every vote, whatever the seal and the quarantine say.
 	mutantNoSeal
 	// mutantTokenReused keeps one token for all attempts of a Locker (hazard H2).
@@ -133,7 +133,7 @@ const (
 	mutantsEnd // one more than the last
 )
 
-func (m mutant) has(one mutant) bool { return m&one != 0 }
+func (m mutant) has(one mutant) bool { return m == one }
 
-// withMutant turns guards off.
+// withMutant turns a guard off.
 func withMutant(m mutant) Option { return lockerOption(func(s *settings) { s.mutant = m }) }

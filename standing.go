@@ -106,7 +106,7 @@ func (n *node) assess(r *seam.Reply, now moment) standing {
 	case r.Code != seam.OK:
 		err := explain(r.Err)
 		return standing{vote: n.failVote(err), err: err, drop: dropsConn(r.Err)}
-	case !r.Master && !n.ward.mutant.has(mutantNoInfo|mutantReplicaVotes):
+	case !r.Master && !n.ward.mutant.has(mutantNoInfo) && !n.ward.mutant.has(mutantReplicaVotes):
 		return standing{vote: voteFailed, err: errReplica, drop: true}
 	case r.Replid == "":
 		return standing{vote: voteFailed, err: errNoReplid}
