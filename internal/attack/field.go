@@ -133,7 +133,8 @@ func (f *field) close() {
 // been to a server that was killed.
 func (m *member) with(use func(*redis.Client) error) error {
 	opt := *m.opt
-	opt.MaxRetries, opt.DialerRetries, opt.PoolSize, opt.DisableIdentity = -1, 1, 1, true
+	// A pool as large as its failed dials leaves a goroutine behind that tries again.
+	opt.MaxRetries, opt.DialerRetries, opt.PoolSize, opt.MaxActiveConns, opt.DisableIdentity = -1, 1, 1_000_000, 1, true
 	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout = 2*time.Second, 2*time.Second, 2*time.Second
 	c := redis.NewClient(&opt)
 	return errors.Join(use(c), c.Close())

@@ -26,6 +26,9 @@ type chaosCmd struct {
 
 // config is what the flags ask for.
 func (c *chaosCmd) config(a *app) (attack.Config, error) {
+	if err := a.chooseField(&c.SelfHosted); err != nil {
+		return attack.Config{}, err
+	}
 	cfg := attack.Config{
 		Clients: c.Clients, For: time.Duration(c.For), Profile: attack.Profile(c.Profile),
 		NodeTimeout: time.Duration(a.flags.NodeTimeout), Dir: c.Keep, Nodes: c.SelfHosted,
@@ -44,8 +47,6 @@ func (c *chaosCmd) config(a *app) (attack.Config, error) {
 	}
 	n := max(cfg.Nodes, len(cfg.URLs))
 	switch {
-	case c.SelfHosted != 0 && len(cfg.URLs) > 0:
-		return cfg, &usageError{"--self-hosted and --nodes exclude each other"}
 	case c.SelfHosted != 0 && (n < 3 || n > 15):
 		return cfg, &usageError{fmt.Sprintf("--self-hosted %d must be from 3 to 15", c.SelfHosted)}
 	case n < 3 || n > 15:

@@ -4,18 +4,15 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/attack"
 )
 
@@ -57,6 +54,7 @@ type app struct {
 	env            environment
 	command        []string // what stands after "--"
 	dashes         bool     // there was a "--"
+	given          map[string]bool
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	rawStderr      io.Writer // as it was given, for the child and the terminal
@@ -122,15 +120,7 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 			code = int(helped)
 		}
 	}()
-	parser, err := kong.New(a.flags,
-		kong.Name("redlock"),
-		kong.Description("A lock that lives on a majority of independent Redis masters.\n\n"+
-			"Every global flag has a variable: REDLOCK_NODES, REDLOCK_TTL, REDLOCK_MAX_TTL and so on. "+
-			"Passwords belong into REDLOCK_PASSWORD or REDLOCK_PASSWORD_FILE, not on the command line."),
-		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Writers(stdout, a.stderr), kong.Exit(func(c int) { panic(exitError(c)) }),
-		kong.Resolvers(a.env), kong.Bind(a),
-	)
+	parser, err := a.parser()
 	if err != nil {
 		fmt.Fprintln(a.stderr, "redlock:", err)
 		return exitConfig
@@ -140,11 +130,26 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(a.stderr, "redlock: %v; see redlock --help\n", err)
-		return exitUsage
+		// A mistake after --json has not kept it from being read.
+		a.flags.JSON = a.flags.JSON || slices.Contains(args, "--json")
+		return a.exit(&usageError{err.Error() + "; see redlock --help"})
 	}
+	a.given = given(parsed)
 	a.warnOfPasswords(args)
 	return a.exit(parsed.Run())
+}
+
+// parser reads the command line into the flags.
+func (a *app) parser() (*kong.Kong, error) {
+	return kong.New(a.flags,
+		kong.Name("redlock"),
+		kong.Description("A lock that lives on a majority of independent Redis masters.\n\n"+
+			"Every global flag has a variable: REDLOCK_NODES, REDLOCK_TTL, REDLOCK_MAX_TTL and so on. "+
+			"Passwords belong into REDLOCK_PASSWORD or REDLOCK_PASSWORD_FILE, not on the command line."),
+		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(a.stdout, a.stderr), kong.Exit(func(c int) { panic(exitError(c)) }),
+		kong.Resolvers(a.env), kong.Bind(a),
+	)
 }
 
 // noLog keeps go-redis from writing lines of its own: what fails is told as an
@@ -153,37 +158,3 @@ type noLog struct{}
 
 // Printf is for go-redis.
 func (noLog) Printf(context.Context, string, ...any) {}
-
-// exit prints an error and gives its code.
-func (a *app) exit(err error) int {
-	if err == nil {
-		return exitOK
-	}
-	if done, ok := errors.AsType[exitError](err); ok {
-		return int(done)
-	}
-	text := err.Error()
-	if !strings.HasPrefix(text, "redlock: ") {
-		text = "redlock: " + text
-	}
-	fmt.Fprintln(a.stderr, text)
-	return codeOf(err)
-}
-
-// codeOf is the exit code of an error.
-func codeOf(err error) int {
-	if _, ok := errors.AsType[*usageError](err); ok {
-		return exitUsage
-	}
-	switch {
-	case errors.Is(err, redlock.ErrLost):
-		return exitLost
-	case errors.Is(err, redlock.ErrHeld):
-		return exitHeld
-	case errors.Is(err, redlock.ErrNoQuorum):
-		return exitNoQuorum
-	case errors.Is(err, redlock.ErrConfig):
-		return exitConfig
-	}
-	return exitFailed
-}

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"time"
@@ -57,8 +58,10 @@ func (a *app) options() []redlock.Option {
 }
 
 // printJSON prints one object on stdout.
-func (a *app) printJSON(v any) error {
-	enc := json.NewEncoder(a.stdout)
+func (a *app) printJSON(v any) error { return encodeJSON(a.stdout, v) }
+
+func encodeJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }

@@ -53,6 +53,9 @@ type faultJSON struct {
 
 // check refuses numbers that tell no story.
 func (c *demoCmd) check(a *app) error {
+	if err := a.chooseField(&c.SelfHosted); err != nil {
+		return err
+	}
 	switch {
 	case c.Products < 1 || c.Products > 100:
 		return &usageError{fmt.Sprintf("--products %d must be from 1 to 100", c.Products)}
@@ -62,8 +65,6 @@ func (c *demoCmd) check(a *app) error {
 		return &usageError{fmt.Sprintf("--buyers %d must be at least twice the stock, %d, and at most 100000", c.Buyers, 2*c.Stock)}
 	case c.SelfHosted != 0 && (c.SelfHosted < 3 || c.SelfHosted > 15):
 		return &usageError{fmt.Sprintf("--self-hosted %d must be from 3 to 15", c.SelfHosted)}
-	case c.SelfHosted != 0 && len(a.flags.Nodes) > 0:
-		return &usageError{"--self-hosted and --nodes exclude each other"}
 	}
 	return nil
 }

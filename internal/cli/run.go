@@ -94,19 +94,19 @@ func (c *runCmd) moved(a *app, err error) error {
 	if done, ok := errors.AsType[exitError](err); ok {
 		return done
 	}
-	code := codeOf(err)
-	a.exit(err)
-	switch code {
+	f := failureOf(err)
+	switch f.Status {
 	case exitHeld:
-		code = c.ExitHeld
+		f.Status = c.ExitHeld
 	case exitNoQuorum:
-		code = c.ExitNoQuorum
+		f.Status = c.ExitNoQuorum
 	case exitLost:
-		code = c.ExitLost
+		f.Status = c.ExitLost
 	case exitConfig:
-		code = c.ExitConfig
+		f.Status = c.ExitConfig
 	}
-	return exitError(code)
+	a.fail(f)
+	return exitError(f.Status)
 }
 
 // acquire waits for the name until a signal ends that.
