@@ -21,6 +21,7 @@ import (
 type world struct {
 	t     *testing.T
 	nodes []*memnode.Node
+	deaf  bool // clients made from now on cannot be woken, and poll by their back-off
 }
 
 // newWorld makes n nodes, sealed for the clients that will come with opts.
@@ -48,6 +49,7 @@ type client struct {
 
 	mu     sync.Mutex
 	sent   map[seam.Op]int
+	dials  int     // tries to connect
 	faults []fault // one per node
 }
 
@@ -64,7 +66,11 @@ func (w *world) client(opts ...redlock.Option) *client {
 	c := &client{t: w.t, sent: make(map[seam.Op]int), faults: make([]fault, len(w.nodes))}
 	var nodes []redlock.Node
 	for i, n := range w.nodes {
-		nodes = append(nodes, redlock.NodeOver(spyDialer{Dialer: n.Dialer(), c: c, node: i}))
+		var d seam.Dialer = hearingDialer{spyDialer{Dialer: n.Dialer(), c: c, node: i}}
+		if w.deaf {
+			d = d.(hearingDialer).spyDialer
+		}
+		nodes = append(nodes, redlock.NodeOver(d))
 	}
 	quiet := redlock.WithLogger(slog.New(slog.DiscardHandler))
 	l, err := redlock.New(nodes, append([]redlock.Option{quiet}, opts...)...)
@@ -94,6 +100,13 @@ func (c *client) count(op seam.Op) int {
 	return c.sent[op]
 }
 
+// dialled is how often the client tried to connect, to all nodes together.
+func (c *client) dialled() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dials
+}
+
 // fault changes what becomes of the client's calls to node i.
 func (c *client) fault(i int, f fault) {
 	c.mu.Lock()
@@ -121,11 +134,21 @@ type spyDialer struct {
 }
 
 func (d spyDialer) Dial(timeout time.Duration) (seam.Conn, error) {
+	d.c.mu.Lock()
+	d.c.dials++
+	d.c.mu.Unlock()
 	conn, err := d.Dialer.Dial(timeout)
 	if err != nil {
 		return nil, err
 	}
 	return &spyConn{Conn: conn, d: d, timeout: timeout, closed: make(chan struct{})}, nil
+}
+
+// hearingDialer also lets those who wait be woken, as servers do.
+type hearingDialer struct{ spyDialer }
+
+func (d hearingDialer) Listen(channel string, timeout time.Duration) (seam.Ear, error) {
+	return d.Dialer.(seam.Listener).Listen(channel, timeout)
 }
 
 type spyConn struct {
