@@ -26,6 +26,7 @@ import (
 type Options struct {
 	AppendOnly bool     // appendonly yes, appendfsync always
 	Args       []string // more arguments of redis-server
+	Clock      *Clock   // its wall clock; nil is the machine's
 
 	sentinel string // what a sentinel watches, as lines of its file; then the rest does not count
 }
@@ -158,6 +159,9 @@ func (s *Server) start(ctx context.Context) error {
 	cmd := exec.Command(s.path, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = dieWithParent()
+	if s.opt.Clock != nil {
+		cmd.Env = s.opt.Clock.environ()
+	}
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
