@@ -34,6 +34,7 @@ type options struct {
 	scenarios, impls     string
 	json, cpu, mem       string
 	hung, full, long     bool
+	capacity             bool
 	only, implementation *regexp.Regexp
 }
 
@@ -52,6 +53,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.BoolVar(&o.hung, "hung", false, "also measure one pair of redsync's defaults in S4: half a minute")
 	f.BoolVar(&o.full, "full", false, "all scenarios at all numbers of nodes, -hung, and more pairs: about half an hour")
 	f.BoolVar(&o.long, "long", false, "the long scenarios of this library instead: three minutes")
+	f.BoolVar(&o.capacity, "capacity", false, "what an acquisition, a renewal and a lease cost a node, instead: a quarter of a minute")
 	err := f.Parse(args)
 	o.hung = o.hung || o.full
 	switch {
@@ -88,6 +90,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	quiet()
+	if o.capacity {
+		return runCapacity(ctx, stdout, stderr)
+	}
 	p := newPlan(o.rounds, o.pairs)
 	p.nodes, p.hung, p.full, p.long.only, p.progress = o.nodes, o.hung, o.full, o.long, stderr
 	p.makers = slices.DeleteFunc(p.makers, func(m maker) bool { return !o.implementation.MatchString(m.name) })
