@@ -83,7 +83,7 @@ func (l *lane) add(c *call, now moment) (check bool) {
 	case seam.Acquire:
 		k.TTL, k.Label = c.ttl, t.label
 		if f := t.fence; f != nil {
-			k.FenceKey, k.Fence, k.Block, k.FenceTTL = f.key, f.propose, l.n.block(), f.keep
+			k.FenceKey, k.Fence, k.Block, k.FenceTTL = f.key, f.propose, l.n.block(f), f.keep
 		}
 		t.sent[l.n.index] = true
 		check = true

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -24,9 +25,9 @@ func (f *fan) bucket(key string) *voter {
 func (f *fan) submit(c *call, now moment, inline bool) {
 	switch {
 	case c.t != nil:
-		f.bucket(c.t.key).submit(c, now, inline)
+		f.bucket(c.t.spot).submit(c, now, inline)
 	case c.own.Key != "" && c.own.Op != seam.Holds:
-		f.bucket(c.own.Key).submit(c, now, inline)
+		f.bucket(cmp.Or(c.own.Spot, c.own.Key)).submit(c, now, inline)
 	default:
 		f.all(c, now)
 	}

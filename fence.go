@@ -50,6 +50,7 @@ const (
 type fencing struct {
 	key     string        // of the counter
 	keep    time.Duration // how long that lives
+	block   int64         // how many numbers the grant takes: fenceBlock, 1 where there is no hand-over
 	propose int64         // what the nodes are asked for, µs; 0 = nothing
 	limit   int64         // how far a node may be from the median of all, µs: Q/4
 	nodes   []fenceVote
@@ -70,7 +71,7 @@ type fenceVote struct {
 // newFencing begins an attempt. q is the quarantine.
 func newFencing(n int, key string, ttl, q time.Duration) *fencing {
 	return &fencing{
-		key: key, keep: max(10*ttl, fenceLife), limit: q.Microseconds() / 4,
+		key: key, keep: max(10*ttl, fenceLife), block: fenceBlock, limit: q.Microseconds() / 4,
 		nodes: make([]fenceVote, n), votes: make([]vote, n),
 	}
 }
@@ -274,7 +275,7 @@ func (h *hold) number() Fence {
 	if h.mutant.has(mutantBlockStart) {
 		return Fence(h.fence.value + int64(h.handed)) // #nosec G115 -- below 2^53
 	}
-	return Fence(h.fence.value - fenceBlock + 1 + int64(h.handed)) // #nosec G115 -- above zero, below 2^53
+	return Fence(h.fence.value - h.fence.block + 1 + int64(h.handed)) // #nosec G115 -- above zero, below 2^53
 }
 
 var errNoFence = errors.New("the fence could not be written to a majority in time; the name was given back")

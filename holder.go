@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -56,6 +57,7 @@ func (l *Locker) newHolder(name string, o *lockSettings) *holder {
 	h := &b.h
 	h.wake = wakePrefix + l.set.prefix + name // and the key is its end: one allocation
 	h.name, h.key, h.token = name, h.wake[len(wakePrefix):], l.token()
+	h.spot = cmp.Or(o.bucket, h.key)
 	h.ttl, h.drift, h.minHold, h.mutant = o.ttl, l.set.drift, o.minHold, l.set.mutant
 	if o.label != "" {
 		h.label, h.hold = o.label, labelKey(h.key)
@@ -126,7 +128,7 @@ func (b *holder) acquire(ctx context.Context, gate int) error {
 	alone := len(l.voters) == 1
 	b.h.from = start(l.set.clock)
 	if f := b.h.fence; f != nil {
-		f.propose = l.propose(b.h.key, b.h.from)
+		f.propose = l.propose(b.h.spot, b.h.from)
 	}
 	if gate >= 0 && !alone {
 		calls[gate] = call{op: seam.Acquire, node: int32(gate), t: &b.h.tenure, ttl: b.h.ttl, sink: b, patient: patient}

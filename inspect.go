@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -42,15 +43,17 @@ type NodeStatus struct {
 
 // Inspect looks at a name on every node. It decides nothing: what it reports
 // may be over by the time it returns. The error is that of ctx, [ErrClosed], or
-// of a bad name; nodes that do not answer are in the Status.
+// of a bad name; nodes that do not answer are in the Status. Names that calls lock
+// with [WithBucket] are seen by a Locker that was made with it.
 func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	s := Status{Name: name}
 	if err := l.checkName(name); err != nil {
 		return s, err
 	}
 	key := l.set.prefix + name
+	spot := cmp.Or(l.set.lock.bucket, key)
 	answers, err := l.ask(ctx, nil, func(int) seam.Call {
-		return seam.Call{Op: seam.Inspect, Key: key, LabelKey: labelKey(key)}
+		return seam.Call{Op: seam.Inspect, Key: key, Spot: spot, LabelKey: labelKey(key)}
 	})
 	if err != nil {
 		return s, err
@@ -61,7 +64,7 @@ func (l *Locker) Inspect(ctx context.Context, name string) (Status, error) {
 	for i := range answers {
 		a := &answers[i]
 		ns := NodeStatus{Node: l.names[i], Err: a.err}
-		abstains := l.voters[i].of(key).quarantined()
+		abstains := l.voters[i].of(spot).quarantined()
 		if a.code == seam.OK {
 			if !abstains || a.reply.Value != "" {
 				known++ // a node that may have forgotten says nothing by having no key
@@ -103,7 +106,8 @@ func (v *voter) quarantined() bool {
 
 // Break frees name from the holder whose token is given, and from no other. The
 // holder's renewals do not bring it back: its Lease is lost (LostBroken) with
-// the next one.
+// the next one. Of a name that is locked with [WithBucket] the Locker has to be made
+// with it.
 //
 // Nil: that holder does not hold the name any more, on a majority. A
 // *[QuorumError]: another holder has it (Is ErrHeld), or no majority answered
@@ -119,7 +123,7 @@ func (l *Locker) Break(ctx context.Context, name, token string) error {
 	l.lines.broken(name, token)
 	answers, err := l.ask(ctx, nil, func(int) seam.Call {
 		return seam.Call{
-			Op: seam.Break, Key: key, Token: token, MarkKey: markKey(key), LabelKey: labelKey(key), TTL: l.set.maxTTL,
+			Op: seam.Break, Key: key, Spot: l.set.lock.bucket, Token: token, MarkKey: markKey(key), LabelKey: labelKey(key), TTL: l.set.maxTTL,
 		}
 	})
 	if err != nil {
@@ -160,7 +164,7 @@ func (l *Locker) probe(ctx context.Context, b *holder, q *QuorumError) (firm, ok
 	b.mu.Unlock()
 	label := labelKey(b.h.key)
 	answers, err := l.ask(ctx, nodes, func(int) seam.Call {
-		return seam.Call{Op: seam.Inspect, Key: b.h.key, LabelKey: label}
+		return seam.Call{Op: seam.Inspect, Key: b.h.key, Spot: b.h.spot, LabelKey: label}
 	})
 	if err != nil {
 		return false, false

@@ -18,7 +18,8 @@ const maxNames = 128
 // another order do not wait for each other for ever. It waits as Acquire does, but
 // by trying again after the back-off, without a place in a line. With fencing the
 // number is above every number of every name. On a Redis Cluster the names have to
-// lie in one bucket, else the error is [ErrConfig]. The errors are those of Acquire.
+// lie in one bucket, which [WithBucket] sees to; else the error is a *[ConfigError]
+// that names the buckets. The other errors are those of Acquire.
 func (l *Locker) AcquireAll(ctx context.Context, names []string, opts ...LockOption) (*Lease, error) {
 	w := &waiting{l: l, o: l.set.lock}
 	for _, name := range names {
@@ -42,10 +43,8 @@ func (l *Locker) AcquireAll(ctx context.Context, names []string, opts ...LockOpt
 		if w.outer != nil {
 			return nil, &ConfigError{"name", fmt.Sprintf("%q", name), "is held by the lease in this context; AcquireAll has no reentry"}
 		}
-		for _, v := range l.voters {
-			if v.of(l.set.prefix+name) != v.of(l.set.prefix+w.all[0]) {
-				return nil, &ConfigError{"names", fmt.Sprintf("%q and %q", w.all[0], name), "lie in different buckets of the Redis Cluster; lock them one by one"}
-			}
+		if err := w.apart(name); err != nil {
+			return nil, err
 		}
 	}
 	if w.name = w.all[0]; len(w.all) == 1 {
@@ -53,6 +52,34 @@ func (l *Locker) AcquireAll(ctx context.Context, names []string, opts ...LockOpt
 		return w.acquire(ctx)
 	}
 	return w.acquireAll(ctx)
+}
+
+// apart refuses a name that does not lie in the first one's bucket, on some Cluster.
+func (w *waiting) apart(name string) error {
+	if w.o.bucket != "" {
+		return nil
+	}
+	for _, v := range w.l.voters {
+		first, other := v.of(w.l.set.prefix+w.all[0]), v.of(w.l.set.prefix+name)
+		if first != other {
+			return &ConfigError{"names", fmt.Sprintf("%q in %s and %q in %s", w.all[0], first.n.name, name, other.n.name),
+				"lie in different buckets of the Redis Cluster; give WithBucket to every call that locks them, or lock them one by one"}
+		}
+	}
+	return nil
+}
+
+// WithBucket puts what a call locks into the bucket of a Redis Cluster that s hashes
+// to, instead of each name's own, so that [Locker.AcquireAll] can hold several names
+// as one lease. Everything else is as it was, and without a Cluster it does nothing.
+//
+// All who lock a name have to agree on its bucket, in every call: who says another
+// one, or none, does not see their lease. Inspect, Break and `redlock` look where
+// [New] says, so it is best given there. s is at most 512 bytes of UTF-8
+// without control characters; what shares it shares one master per vote, and the
+// load. Default "": the name's own.
+func WithBucket(s string) LockOption {
+	return lockOption(func(o *lockSettings) { o.bucket = s })
 }
 
 // DoAll is [Locker.Do] over several names, as [Locker.AcquireAll] locks them.
@@ -100,6 +127,9 @@ func (w *waiting) acquireAll(ctx context.Context) (*Lease, error) {
 // join makes an attempt one over several names.
 func (h *hold) join(prefix string, all []string) {
 	h.all = all
+	if h.fence != nil {
+		h.fence.block = 1 // what holds several names is never handed over
+	}
 	for _, name := range all[1:] {
 		key := prefix + name
 		n := seam.Names{Key: key, MarkKey: markKey(key), FenceKey: fencePrefix + key, WakeKey: wakePrefix + key}

@@ -108,6 +108,8 @@ const (
 	// mutantHeldStays does not undo a lost lease where its acquire was answered HELD,
 	// although an extend may have brought the key there since.
 	mutantHeldStays
+	// mutantNestedUnfenced nests a call that asks for a fence in a lease without one.
+	mutantNestedUnfenced
 	// mutantNoWriteBack takes the highest number without writing it back (H35).
 	mutantNoWriteBack
 	// mutantLoneWriteBack is content with one node that took it.

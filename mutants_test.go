@@ -79,6 +79,7 @@ var mutantCases = []mutantCase{
 	{m: mutantLateUndo, name: "an uncounted SET is deleted under a lease that lives", story: storyLateUndo},
 	{m: mutantInnerFrees, name: "a nested Release frees the name", story: storyInnerFrees},
 	{m: mutantReleasedTwice, name: "a handle is released twice", story: storyReleasedTwice},
+	{m: mutantNestedUnfenced, name: "a nested call gets no fence where it asked for one", story: storyNestedUnfenced},
 	{m: mutantNoWriteBack, name: "a fence is not written back", seeds: 1000},
 	{m: mutantLoneWriteBack, name: "a fence is written back to one node", story: storyLoneWriteBack},
 	{m: mutantAnyFence, name: "a fence is any node's, not the highest", story: storyAnyFence},

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"time"
@@ -62,7 +63,8 @@ type lockSettings struct {
 	label   string
 	reentry bool
 	fencing bool
-	err     error // a bad argument, reported by the call
+	bucket  string // "" = the name's own
+	err     error  // a bad argument, reported by the call
 }
 
 // WithMaxTTL sets the longest TTL that may be asked for. Default 10 s. It is
@@ -247,6 +249,8 @@ func (o *lockSettings) check(s *settings) error {
 		return &ConfigError{"backoff", "nil", "give a function, FullJitter with both times above zero, or leave the option out"}
 	case o.minHold < 0 || o.minHold > o.ttl:
 		return &ConfigError{"min hold", o.minHold.String(), "must be from 0 to the TTL, " + o.ttl.String()}
+	case len(o.bucket) > maxName || !printable(o.bucket):
+		return &ConfigError{"bucket", "", fmt.Sprintf("must be at most %d bytes of UTF-8 without control characters", maxName)}
 	case len(o.label) > 512 || !printable(o.label):
 		return &ConfigError{"label", "", "must be at most 512 bytes of UTF-8 without control characters"}
 	}

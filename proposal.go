@@ -17,11 +17,11 @@ func (n *node) told(time int64, sent instant, now moment) (ahead int64) {
 }
 
 // block is how many numbers a node is asked for.
-func (n *node) block() int64 {
+func (n *node) block(f *fencing) int64 {
 	if n.ward.mutant.has(mutantBlockStart) {
 		return 1
 	}
-	return fenceBlock
+	return f.block
 }
 
 // raiseLimit is how far a write-back may be ahead of a node's clock.
@@ -48,12 +48,12 @@ func propose(clocks []int64, now time.Duration) int64 {
 	return most + (now + fenceLead).Microseconds()
 }
 
-// propose gathers the clocks of the nodes with which a key stands.
-func (l *Locker) propose(key string, from moment) int64 {
+// propose gathers the clocks of the nodes with which what has the given spot stands.
+func (l *Locker) propose(spot string, from moment) int64 {
 	var buf [inlineNodes]int64
 	clocks := buf[:0]
 	for _, v := range l.voters {
-		if ahead := v.of(key).n.ahead.Load(); ahead != 0 {
+		if ahead := v.of(spot).n.ahead.Load(); ahead != 0 {
 			clocks = append(clocks, ahead)
 		}
 	}

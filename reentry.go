@@ -14,7 +14,8 @@ import (
 // A nested lease costs no round trip and changes nothing: token, TTL, renewal,
 // label and validity are the outer lease's, whatever the nested call says. What
 // it asks for itself and cannot have so, a [WithMinHold] or [WithMaxHold] that
-// is not the outer lease's, is a *[ConfigError]. Extend lengthens the validity
+// is not the outer lease's, or [WithFencing] where the outer lease has no number,
+// is a *[ConfigError]. Extend lengthens the validity
 // of both, a loss ends both. Each is released for itself, in any order: a
 // Release ends its own handle and Context, the last one frees the name. Hooks
 // are told of the lease, not of its handles. Default: no reentry.
@@ -73,6 +74,10 @@ func (w *waiting) nest(ctx context.Context) (*Lease, error) {
 	now := read(w.l.set.clock).instant
 	if outer.gen != b.h.gen || outer.gone() || !b.h.alive(now) {
 		return nil, nil //nolint:nilnil // neither a lease nor an error: go on
+	}
+	if w.o.fencing && outer.fence == 0 && !b.h.mutant.has(mutantNestedUnfenced) {
+		return nil, &ConfigError{"fencing", "", "was asked for, and the outer lease was acquired without: a nested lease has the outer one's number; " +
+			"give WithFencing to the outer call"}
 	}
 	own := &w.l.set.lock
 	if err := differs("max hold", w.o.maxHold, own.maxHold, b.opts.maxHold); err != nil {

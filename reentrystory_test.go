@@ -36,3 +36,26 @@ func storyReleasedTwice(t *testing.T, m mutant) string {
 		_ = outer.Release(t.Context())
 	})
 }
+
+// storyNestedUnfenced: a library function that needs a fence is called under a lease
+// without one.
+func storyNestedUnfenced(t *testing.T, m mutant) string {
+	return story(t, m, func(t *testing.T, _ []*memnode.Node, a, _ *Locker) string {
+		outer, err := a.Acquire(t.Context(), "x")
+		require.NoError(t, err)
+		inner, err := a.Acquire(outer.Context(), "x", WithReentry(), WithFencing())
+		if err == nil {
+			require.Zero(t, inner.Fence())
+			return "a call that asked for a fence got a lease without one"
+		}
+		require.ErrorIs(t, err, ErrConfig)
+		require.ErrorContains(t, err, "give WithFencing to the outer call")
+		require.NoError(t, outer.Release(t.Context()))
+		fenced, err := a.Acquire(t.Context(), "x", WithFencing())
+		require.NoError(t, err)
+		inner, err = a.Acquire(fenced.Context(), "x", WithReentry(), WithFencing())
+		require.NoError(t, err)
+		require.Equal(t, fenced.Fence(), inner.Fence())
+		return ""
+	})
+}

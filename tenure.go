@@ -13,6 +13,7 @@ import (
 type tenure struct {
 	name    string
 	key     string // prefix + name
+	spot    string // what decides the bucket of a Cluster: the key, or WithBucket's
 	token   string
 	label   string
 	hold    string // labelKey, "" without label

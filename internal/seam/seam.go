@@ -177,6 +177,9 @@ type Call struct {
 
 	WakeKey string // Release ("" = wake nobody), Register, Unregister, PassOn
 	Channel string // Register, Unregister, PassOn: whose
+	// Spot is what decides in which bucket of a Cluster the call's keys lie; ""
+	// for Key.
+	Spot string
 	// Tag is what every key of the call begins with, already: the hash tag of
 	// a Cluster's bucket. Holds and Seals look behind it.
 	Tag string
