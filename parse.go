@@ -31,10 +31,11 @@ import (
 // valkey:// and valkeys:// are other names of redis:// and rediss://. What is
 // special in a URL has to be percent-encoded in a password. TLS takes the
 // parameters ca_file, cert_file with key_file (PEM files, read now),
-// server_name, and skip_verify=true, which trusts every certificate. A Sentinel
-// group's user and password are the master's; the sentinels' own are the
-// parameters sentinel_username and sentinel_password, and sentinel_tls=false
-// reaches them without TLS.
+// server_name, and skip_verify=true, which trusts every certificate. Of a Sentinel
+// group these, the user and the password are the master's. The sentinels' own user
+// and password are the parameters sentinel_username and sentinel_password. They are
+// reached over TLS as the master is, unless sentinel_tls is true or false, or there
+// are sentinel_ca_file, sentinel_server_name and so on, which then are all that counts.
 //
 // It does no network I/O. All addresses that are wrong are reported together,
 // each as a *[ConfigError] that names its place in the list, counted from 0.
@@ -46,35 +47,35 @@ func ParseNodes(urls ...string) ([]Node, error) {
 	nodes := make([]Node, 0, len(urls))
 	var errs []error
 	for i, s := range urls {
-		if secure, ok := isClusterURL(strings.TrimSpace(s)); ok {
-			votes, err := parseCluster(strings.TrimSpace(s), secure)
-			if err != nil {
-				errs = append(errs, &ConfigError{fmt.Sprintf("node %d", i), redactURL(strings.TrimSpace(s)), err.Error()})
-				continue
-			}
-			nodes = append(nodes, votes...)
-			continue
-		}
-		if secure, ok := isSentinelURL(strings.TrimSpace(s)); ok {
-			node, err := parseSentinel(strings.TrimSpace(s), secure)
-			if err != nil {
-				errs = append(errs, &ConfigError{fmt.Sprintf("node %d", i), redactURL(strings.TrimSpace(s)), err.Error()})
-				continue
-			}
-			nodes = append(nodes, node)
-			continue
-		}
-		opt, err := parseNode(strings.TrimSpace(s))
+		s = strings.TrimSpace(s)
+		voters, err := parseAddress(s)
 		if err != nil {
-			errs = append(errs, &ConfigError{fmt.Sprintf("node %d", i), redactURL(strings.TrimSpace(s)), err.Error()})
+			errs = append(errs, &ConfigError{fmt.Sprintf("node %d", i), redactURL(s), err.Error()})
 			continue
 		}
-		nodes = append(nodes, Master(opt))
+		nodes = append(nodes, voters...)
 	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
 	return nodes, nil
+}
+
+// parseAddress makes the voters of one address. Its errors are rules, without the
+// address.
+func parseAddress(s string) ([]Node, error) {
+	switch kind, secure := kindOf(s); kind {
+	case kindCluster:
+		return parseCluster(s, secure)
+	case kindSentinel:
+		node, err := parseSentinel(s, secure)
+		return []Node{node}, err
+	}
+	opt, err := parseNode(s)
+	if err != nil {
+		return nil, err
+	}
+	return []Node{Master(opt)}, nil
 }
 
 // errNotURL replaces the errors of package url, which quote what they could not
@@ -115,7 +116,7 @@ func parseNode(s string) (*redis.Options, error) {
 		return nil, errNotURL
 	}
 	opt := &redis.Options{Network: "tcp"}
-	if opt.Addr, err = hostPort(u); err != nil {
+	if opt.Addr, err = hostPort(u, "6379"); err != nil {
 		return nil, err
 	}
 	if opt.DB, err = databaseNumber(strings.TrimPrefix(u.Path, "/")); err != nil {
@@ -163,8 +164,8 @@ func credentials(u *url.URL) (username, password string) {
 	return u.User.Username(), password
 }
 
-// hostPort is the address to dial.
-func hostPort(u *url.URL) (string, error) {
+// hostPort is the address to dial; usual is the port where none is given.
+func hostPort(u *url.URL, usual string) (string, error) {
 	host, port := u.Hostname(), u.Port()
 	if host == "" {
 		return "", errors.New("has no host; write host:port")
@@ -173,7 +174,7 @@ func hostPort(u *url.URL) (string, error) {
 		return "", errNotURL // an IPv6 address is the only host with colons
 	}
 	if port == "" {
-		port = "6379"
+		port = usual
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 		return "", errors.New("has a port that is not in 1-65535")
@@ -214,7 +215,8 @@ func parameters(u *url.URL) (map[string]string, error) {
 	return params, nil
 }
 
-// parseTLS reads the parameters of a rediss:// URL.
+// parseTLS reads the parameters of a rediss:// URL. Without a host every server is
+// checked against the name or address under which it is reached.
 func parseTLS(host string, params map[string]string) (*tls.Config, error) {
 	for name := range params {
 		if !slices.Contains([]string{"ca_file", "cert_file", "key_file", "server_name", "skip_verify"}, name) {

@@ -206,16 +206,38 @@ func TestParseSentinel(t *testing.T) {
 	w = nodes[0].dialer.(*group).wire.(*sentinelRedis)
 	require.NotNil(t, w.master.TLSConfig)
 	require.Nil(t, w.sentinel.TLSConfig)
+	for url, want := range map[string]struct {
+		master, sentinel bool
+		name             string
+	}{
+		"redis+sentinel://h1/main":                                          {false, false, ""},
+		"redis+sentinel://h1/main?sentinel_tls=true":                        {false, true, ""},
+		"redis+sentinel://h1/main?sentinel_server_name=s":                   {false, true, "s"},
+		"rediss+sentinel://h1/main?server_name=m":                           {true, true, "m"},
+		"rediss+sentinel://h1/main?server_name=m&sentinel_tls=true":         {true, true, "m"},
+		"rediss+sentinel://h1/main?server_name=m&sentinel_skip_verify=true": {true, true, ""},
+	} {
+		nodes, err := ParseNodes(url)
+		require.NoError(t, err, url)
+		w := nodes[0].dialer.(*group).wire.(*sentinelRedis)
+		require.Equal(t, want.master, w.master.TLSConfig != nil, url)
+		require.Equal(t, want.sentinel, w.sentinel.TLSConfig != nil, url)
+		if want.sentinel {
+			require.Equal(t, want.name, w.sentinel.TLSConfig.ServerName, url)
+		}
+	}
 
 	for url, rule := range map[string]string{
-		"redis+sentinel://h1":                        "no master name",
-		"redis+sentinel://h1/a/b":                    "no master name",
-		"redis+sentinel:///main":                     "no host",
-		"redis+sentinel://h1,h1:26379/main":          "twice",
-		"redis+sentinel://h1/main?secret=1":          "not known",
-		"redis+sentinel://h1/main?db=secret":         "database",
-		"rediss+sentinel://h1/m?sentinel_tls=secret": "true or false",
-		"redis+sentinel://u:secret@h1:70000/main":    "port",
+		"redis+sentinel://h1":                                              "no master name",
+		"redis+sentinel://h1/a/b":                                          "no master name",
+		"redis+sentinel:///main":                                           "no host",
+		"redis+sentinel://h1,h1:26379/main":                                "twice",
+		"redis+sentinel://h1/main?secret=1":                                "not known",
+		"redis+sentinel://h1/main?db=secret":                               "database",
+		"rediss+sentinel://h1/m?sentinel_tls=secret":                       "true or false",
+		"redis+sentinel://u:secret@h1:70000/main":                          "port",
+		"redis+sentinel://h1/m?sentinel_secret=1":                          "of the sentinels",
+		"redis+sentinel://h1/m?sentinel_tls=false&sentinel_ca_file=secret": "leave out one",
 	} {
 		_, err := ParseNodes(url)
 		require.ErrorIs(t, err, ErrConfig, url)
