@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -146,8 +147,14 @@ func TestERR05_NoSecretInErrorsAndLogs(t *testing.T) {
 	}
 	require.NoError(t, l.Close())
 	require.NotContains(t, log.String(), secret)
-	for _, n := range nodes {
-		require.NotContains(t, n.String(), secret)
+	groups, err := redlock.ParseNodes("redis+sentinel://u:"+secret+"@h1/main?sentinel_password="+secret, "redis+cluster://u:"+secret+"@h1")
+	require.NoError(t, err)
+	for _, n := range append(nodes, groups...) {
+		for _, verb := range []string{"%s", "%v", "%+v", "%#v"} {
+			require.NotContains(t, fmt.Sprintf(verb, n), secret)
+			require.NotContains(t, fmt.Sprintf(verb, []redlock.Node{n}), secret)
+			require.NotContains(t, fmt.Sprintf(verb, l), secret)
+		}
 	}
 }
 

@@ -61,23 +61,6 @@ func (c *chaosCmd) config(a *app) (attack.Config, error) {
 	return cfg, nil
 }
 
-// urls are the nodes that the flags name, with the password that they have or get.
-func (a *app) urls() ([]string, error) {
-	password, err := a.env.password()
-	if err != nil {
-		return nil, err
-	}
-	var urls []string
-	for _, list := range a.flags.Nodes {
-		for _, node := range splitNodes(list) {
-			if node != "" {
-				urls = append(urls, withPassword(node, password))
-			}
-		}
-	}
-	return urls, nil
-}
-
 // Run is for kong.
 func (c *chaosCmd) Run(a *app) error {
 	cfg, err := c.config(a)

@@ -132,7 +132,7 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 	if err != nil {
 		// A mistake after --json has not kept it from being read.
 		a.flags.JSON = a.flags.JSON || slices.Contains(args, "--json")
-		return a.exit(&usageError{err.Error() + "; see redlock --help"})
+		return a.exit(&usageError{hide(err.Error(), args) + "; see redlock --help"})
 	}
 	a.given = given(parsed)
 	a.warnOfPasswords(args)
@@ -145,7 +145,8 @@ func (a *app) parser() (*kong.Kong, error) {
 		kong.Name("redlock"),
 		kong.Description("A lock that lives on a majority of independent Redis masters.\n\n"+
 			"Every global flag has a variable: REDLOCK_NODES, REDLOCK_TTL, REDLOCK_MAX_TTL and so on. "+
-			"Passwords belong into REDLOCK_PASSWORD or REDLOCK_PASSWORD_FILE, not on the command line."),
+			"Passwords belong into REDLOCK_PASSWORD or REDLOCK_PASSWORD_FILE, those of sentinels into "+
+			"REDLOCK_SENTINEL_PASSWORD or REDLOCK_SENTINEL_PASSWORD_FILE; not on the command line."),
 		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Writers(a.stdout, a.stderr), kong.Exit(func(c int) { panic(exitError(c)) }),
 		kong.Resolvers(a.env), kong.Bind(a),

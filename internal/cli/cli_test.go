@@ -102,18 +102,6 @@ func TestERR05_NoSecretIsShown(t *testing.T) {
 	}
 }
 
-func TestPasswords(t *testing.T) {
-	require.Equal(t, "redis://:p%2Fw@h:1", withPassword("h:1", "p/w"))
-	require.Equal(t, "redis://u:mine@h:1", withPassword("redis://u:mine@h:1", "other"))
-	require.Equal(t, "h:1", withPassword("h:1", ""))
-	file := filepath.Join(t.TempDir(), "password")
-	require.NoError(t, os.WriteFile(file, []byte("from file\n"), 0o600))
-	got, err := environment{"REDLOCK_PASSWORD_FILE": file, "REDLOCK_PASSWORD": "x"}.password()
-	require.NoError(t, err)
-	require.Equal(t, "from file", got)
-	require.Equal(t, 64, call(t, []string{"REDLOCK_NODES=h:1", "REDLOCK_PASSWORD_FILE=/no/such"}, "check").code)
-}
-
 func TestCLI08_InspectAndBreak(t *testing.T) {
 	f := newFleet(t)
 	l, err := redlock.New(mustNodes(t, f), redlock.WithTTL(time.Second), redlock.WithMaxTTL(time.Second))

@@ -11,9 +11,9 @@ import (
 	"github.com/redlock-go/redlock"
 )
 
-// nodes are the voters that the flags name.
-func (a *app) nodes() ([]redlock.Node, error) {
-	password, err := a.env.password()
+// urls are the nodes that the flags name, with the passwords that they have or get.
+func (a *app) urls() ([]string, error) {
+	given, err := a.env.passwords()
 	if err != nil {
 		return nil, err
 	}
@@ -21,9 +21,18 @@ func (a *app) nodes() ([]redlock.Node, error) {
 	for _, list := range a.flags.Nodes {
 		for _, node := range splitNodes(list) {
 			if node != "" {
-				urls = append(urls, withPassword(node, password))
+				urls = append(urls, given.apply(node))
 			}
 		}
+	}
+	return urls, nil
+}
+
+// nodes are the voters that the flags name.
+func (a *app) nodes() ([]redlock.Node, error) {
+	urls, err := a.urls()
+	if err != nil {
+		return nil, err
 	}
 	if len(urls) == 0 {
 		return nil, &usageError{"no nodes; name three or five independent Redis masters with --nodes or REDLOCK_NODES"}

@@ -85,13 +85,17 @@ func newFleet(t *testing.T) *fleet {
 		}
 	})
 	f := &fleet{servers: servers}
-	var addrs []string
-	for _, s := range servers {
-		addrs = append(addrs, s.Addr())
-	}
-	f.env = []string{"REDLOCK_NODES=" + strings.Join(addrs, ","), "REDLOCK_TTL=1s", "REDLOCK_MAX_TTL=1s"}
+	f.env = []string{"REDLOCK_NODES=" + strings.Join(f.addrs(), ","), "REDLOCK_TTL=1s", "REDLOCK_MAX_TTL=1s"}
 	require.Equal(t, said{0, "the nodes are sealed\n", ""}, call(t, f.env, "init"))
 	return f
+}
+
+// addrs are where the servers listen.
+func (f *fleet) addrs() (addrs []string) {
+	for _, s := range f.servers {
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
 }
 
 // keys are the lock keys on a server.
