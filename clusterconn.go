@@ -66,7 +66,8 @@ func (c *bucketConn) Close() {
 // of a Call that are keys.
 func tagCall(c *seam.Call, tag string) {
 	c.Tag = tag
-	for _, key := range [...]*string{&c.Key, &c.LabelKey, &c.MarkKey, &c.SealKey, &c.QuarantineKey, &c.WakeKey, &c.FenceKey} {
+	for _, key := range [...]*string{&c.Key, &c.LabelKey, &c.MarkKey, &c.SealKey, &c.QuarantineKey, &c.WakeKey, &c.FenceKey,
+		&c.QueueKey, &c.EndsKey, &c.TicketKey} {
 		if *key != "" || key == &c.Key && c.Op == seam.Holds {
 			*key = tag + *key
 		}
@@ -74,7 +75,7 @@ func tagCall(c *seam.Call, tag string) {
 	also := c.Also
 	c.Also = nil // the caller's stays as it is
 	for _, n := range also {
-		for _, key := range [...]*string{&n.Key, &n.LabelKey, &n.MarkKey, &n.FenceKey, &n.WakeKey} {
+		for _, key := range [...]*string{&n.Key, &n.LabelKey, &n.MarkKey, &n.FenceKey, &n.WakeKey, &n.QueueKey, &n.EndsKey} {
 			if *key != "" {
 				*key = tag + *key
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -124,6 +125,10 @@ func difference(a, b *seam.Reply, slack time.Duration) string {
 		return "time"
 	case a.Fence != b.Fence && (a.Fence == 0 || b.Fence == 0 || (time.Duration(a.Fence-b.Fence)*time.Microsecond).Abs() > slack):
 		return "fence"
+	case (a.Ticket > 0) != (b.Ticket > 0) || micros(a.Ticket-b.Ticket).Abs() > slack:
+		return "ticket"
+	case a.Length != b.Length || !slices.Equal(a.Queue, b.Queue):
+		return "queue"
 	case a.Seal != b.Seal:
 		return "seal"
 	case a.Quarantined != b.Quarantined:
@@ -159,11 +164,15 @@ func (w *twins) one() seam.Call {
 	if w.rnd.IntN(3) == 0 {
 		c.LabelKey, c.Label = "redlock:l:"+key, pick("label", 2)
 	}
-	switch w.rnd.IntN(16) {
+	switch w.rnd.IntN(17) {
 	case 0, 1, 2:
 		c.Op = seam.Acquire
 		w.fence(&c, key)
 		w.also(&c)
+		w.queue(&c, key)
+	case 16:
+		c.Op = seam.Leave
+		w.queue(&c, key)
 	case 15:
 		c.Op, c.LabelKey = seam.Raise, ""
 		w.fence(&c, key)
@@ -183,10 +192,12 @@ func (w *twins) one() seam.Call {
 			c.WakeKey = wakePrefix + key
 		}
 		w.also(&c)
+		w.queue(&c, key)
 	case 7:
 		c.Op = seam.Probe
 	case 8:
 		c.Op, c.LabelKey = seam.Inspect, "redlock:l:"+key
+		w.queue(&c, key)
 	case 9:
 		c.Op, c.LabelKey = seam.Break, "redlock:l:"+key
 	case 10:
@@ -213,7 +224,9 @@ func (w *twins) one() seam.Call {
 // upset does something to both from outside.
 func (w *twins) upset(ctx context.Context) {
 	key := "lock:" + strconv.Itoa(w.rnd.IntN(4))
-	switch w.rnd.IntN(8) {
+	switch w.rnd.IntN(9) {
+	case 8:
+		w.strayQueue(key)
 	case 0:
 		require.NoError(w.t, w.admin.FlushAll(ctx).Err())
 		w.mem.Flush()
@@ -259,6 +272,9 @@ func (w *twins) forgetScripts(ctx context.Context) {
 		seen[c.Op] = true
 	}
 	w.compare([]seam.Call{{Op: seam.Acquire, Key: "lock:0", Token: "token0", TTL: w.ttl(), LabelKey: "redlock:l:lock:0", Label: "label"}})
+	for _, sc := range allScripts() { // those of calls that were not among them
+		require.NoError(w.t, w.admin.ScriptLoad(ctx, sc.source).Err())
+	}
 }
 
 // restart ends both processes and starts them with or without their memory.
@@ -309,6 +325,9 @@ func (w *twins) state(ctx context.Context) {
 	require.ElementsMatch(w.t, keys, w.mem.Keys(), "%s", strings.Join(w.log, "\n"))
 	for _, key := range keys {
 		w.compare([]seam.Call{{Op: seam.Inspect, Key: key, LabelKey: "none"}})
+		if name, ok := strings.CutPrefix(key, queuePrefix); ok {
+			w.compare([]seam.Call{{Op: seam.Inspect, Key: name, LabelKey: "none", Queue: seam.Queue{QueueKey: key, EndsKey: endsPrefix + name}}})
+		}
 	}
 	w.compare([]seam.Call{{Op: seam.Seals}})
 }

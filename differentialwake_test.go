@@ -61,7 +61,7 @@ func (w *twins) heard() {
 				}
 			}
 			return true
-		}, 5*time.Second, 200*time.Microsecond, "channel %d: %v", k, w.log)
+		}, 5*time.Second, 200*time.Microsecond, "channel %d: %v, %v", k, &twinHeard{e, other}, w.log)
 	}
 }
 
@@ -73,4 +73,15 @@ func (w *twins) deafen() {
 		}
 		w.ears[i] = nil
 	}
+}
+
+// twinHeard tells what two ears heard.
+type twinHeard struct{ mem, real7 *twinEar }
+
+func (h *twinHeard) String() string {
+	h.mem.mu.Lock()
+	defer h.mem.mu.Unlock()
+	h.real7.mu.Lock()
+	defer h.real7.mu.Unlock()
+	return fmt.Sprintf("in memory %v, real %v", h.mem.heard, h.real7.heard)
 }

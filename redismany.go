@@ -67,6 +67,10 @@ func (s *slot) manyArgs(c *seam.Call) (sc script, keys []string, args []any) {
 	}
 	if c.WakeKey != "" {
 		add(func(n *seam.Names) string { return n.WakeKey })
+		if c.QueueKey != "" {
+			add(func(n *seam.Names) string { return n.QueueKey })
+			add(func(n *seam.Names) string { return n.EndsKey })
+		}
 	}
 	return releaseAllScript, keys, []any{c.Token, s.keep, n, labels}
 }

@@ -30,11 +30,14 @@ func (s *slot) readSlice(v []any, r *seam.Reply) {
 	}
 	switch s.op {
 	case seam.Inspect:
-		if len(v) != 4 || text(0) == "" {
+		if len(v) < 4 || len(v) > 5 || text(0) == "" {
 			bad()
 			return
 		}
 		r.Code, r.Type, r.TTL, r.Value, r.Label = seam.OK, text(0), pttlOf(num(1)), text(2), text(3)
+		if len(v) == 5 {
+			r.Queue = readQueue(v[4])
+		}
 	case seam.Break:
 		if len(v) != 2 {
 			bad()

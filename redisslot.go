@@ -17,18 +17,20 @@ type slot struct {
 	op   seam.Op
 	cmds []redis.Cmder // what load chose for the call
 
-	sc script // of several names
+	sc script // of several names, or of a queue
 
 	key, token, label, labelKey, markKey string
 	sealKey, quarKey, expect, value      string
 	force, addr                          string
 	ttl, keep, notAfter, clientID        int64
 	wakeKey, channel, fenceKey           string
+	queueKey, endsKey                    string
 	fence, block, fenceTTL, limit        int64
 
 	plain    redis.Cmder    // without a label
 	labelled redis.Cmder    // with one; nil where it makes no difference
 	waking   [2]redis.Cmder // a Release that wakes, without a label and with one
+	heeding  [2]redis.Cmder // …and looks whether anybody queues
 	fenced   [2]redis.Cmder // an Acquire with a fence, without a label and with one
 	one, all []redis.Cmder
 }
@@ -83,14 +85,16 @@ func newSlot(op seam.Op) *slot {
 	return s
 }
 
-// release makes the four forms of release.lua: its third argument says how many
-// keys go, and one more is where the waiters are.
+// release makes the six forms of release.lua: its third argument says how many
+// keys go, and those after them are where the waiters and the queue are.
 func (s *slot) release(ctx context.Context) {
 	sha := releaseScript.sha
 	s.plain = redis.NewIntCmd(ctx, "evalsha", sha, 1, &s.key, &s.token, &s.keep, "1")
 	s.labelled = redis.NewIntCmd(ctx, "evalsha", sha, 2, &s.key, &s.labelKey, &s.token, &s.keep, "2")
 	s.waking[0] = redis.NewIntCmd(ctx, "evalsha", sha, 2, &s.key, &s.wakeKey, &s.token, &s.keep, "1")
 	s.waking[1] = redis.NewIntCmd(ctx, "evalsha", sha, 3, &s.key, &s.labelKey, &s.wakeKey, &s.token, &s.keep, "2")
+	s.heeding[0] = redis.NewIntCmd(ctx, "evalsha", sha, 4, &s.key, &s.wakeKey, &s.queueKey, &s.endsKey, &s.token, &s.keep, "1")
+	s.heeding[1] = redis.NewIntCmd(ctx, "evalsha", sha, 5, &s.key, &s.labelKey, &s.wakeKey, &s.queueKey, &s.endsKey, &s.token, &s.keep, "2")
 }
 
 // hello are the commands of the connection check.
@@ -123,16 +127,23 @@ func (s *slot) load(c *seam.Call) {
 	s.wakeKey, s.channel = c.WakeKey, c.Channel
 	s.fenceKey, s.fence, s.block = c.FenceKey, c.Fence, c.Block
 	s.fenceTTL, s.limit = c.FenceTTL.Milliseconds(), c.Limit
+	s.queueKey, s.endsKey = c.QueueKey, c.EndsKey
 	s.force = "0"
 	if c.Force {
 		s.force = "1"
 	}
-	if s.sc = (script{}); len(c.Also) > 0 {
+	switch s.sc = (script{}); {
+	case len(c.Also) > 0:
 		s.many(c)
+		return
+	case c.QueueKey != "" && c.Op != seam.Release:
+		s.queue(c)
 		return
 	}
 	forms := [2]redis.Cmder{}
 	switch {
+	case c.Op == seam.Release && c.WakeKey != "" && c.QueueKey != "":
+		forms = s.heeding
 	case c.Op == seam.Release && c.WakeKey != "":
 		forms = s.waking
 	case c.Op == seam.Acquire && c.FenceKey != "":
@@ -258,7 +269,7 @@ func pttlOf(ms int64) time.Duration {
 
 func (s *slot) readInt(v int64, r *seam.Reply) {
 	switch s.op {
-	case seam.Acquire, seam.Release, seam.Register, seam.Unregister, seam.PassOn, seam.Raise:
+	case seam.Acquire, seam.Release, seam.Register, seam.Unregister, seam.PassOn, seam.Raise, seam.Leave:
 		s.readCode(v, r)
 	case seam.Kill:
 		r.Code = seam.OK
@@ -281,6 +292,8 @@ func (s *slot) readCode(v int64, r *seam.Reply) {
 		r.Code = [...]seam.Code{seam.Other, seam.Mine, seam.Ahead}[v]
 	case s.op == seam.Unregister:
 		r.Code = seam.OK
+	case s.op == seam.Leave && (v == 0 || v == 2):
+		r.Code, r.Woken = seam.OK, v == 2
 	case s.op == seam.PassOn && (v == 0 || v == 1):
 		r.Code, r.Woken = seam.OK, v == 1
 	default:
@@ -292,6 +305,8 @@ func (s *slot) readCode(v int64, r *seam.Reply) {
 func (s *slot) readInts(v []int64, r *seam.Reply) {
 	s.strange(r)
 	switch {
+	case s.op == seam.Acquire && s.sc.sha == fairScript.sha:
+		readFair(v, r)
 	case s.op == seam.Acquire:
 		if len(v) == 2 && v[0] == 0 {
 			*r = seam.Reply{Code: seam.Held, Time: v[1]}

@@ -41,6 +41,12 @@ var (
 	releaseAllSource string
 	//go:embed scripts/raise_all.lua
 	raiseAllSource string
+	//go:embed scripts/next.lua
+	nextSource string
+	//go:embed scripts/acquire_fair.lua
+	fairSource string
+	//go:embed scripts/leave.lua
+	leaveSource string
 	//go:embed scripts/raise.lua
 	raiseSource string
 )
@@ -49,8 +55,8 @@ var (
 var (
 	acquireScript = newScript(acquireSource)
 	extendScript  = newScript(extendSource)
-	releaseScript = newScript(releaseSource)
-	inspectScript = newScript(inspectSource)
+	releaseScript = newScript(nextSource + releaseSource)
+	inspectScript = newScript(nextSource + inspectSource)
 	breakScript   = newScript(breakSource)
 	sealScript    = newScript(sealSource)
 	enlistScript  = newScript(enlistSource)
@@ -60,13 +66,17 @@ var (
 
 	acquireAllScript = newScript(acquireAllSource)
 	extendAllScript  = newScript(extendAllSource)
-	releaseAllScript = newScript(releaseAllSource)
+	releaseAllScript = newScript(nextSource + releaseAllSource)
 	raiseAllScript   = newScript(raiseAllSource)
+
+	fairScript  = newScript(nextSource + fairSource)
+	leaveScript = newScript(nextSource + leaveSource)
 )
 
 func allScripts() []script {
 	return []script{
 		acquireScript, extendScript, releaseScript, inspectScript, breakScript, sealScript, enlistScript, passOnScript,
 		fencedScript, raiseScript, acquireAllScript, extendAllScript, releaseAllScript, raiseAllScript,
+		fairScript, leaveScript,
 	}
 }

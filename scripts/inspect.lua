@@ -1,6 +1,7 @@
--- Who holds the lock.
--- KEYS: lock, label
--- reply: {type, pttl, token, label}; token is empty where the type is not string
+-- Who holds the lock, and who queues for it.
+-- KEYS: lock, label [, queue, ends]
+-- reply: {type, pttl, token, label [, {who, ticket, …} of the first thousand]}; token
+--        is empty where the type is not string
 local kind = redis.call('TYPE', KEYS[1])['ok']
 local token, label = '', ''
 if kind == 'string' then
@@ -9,4 +10,17 @@ if kind == 'string' then
     label = redis.call('GET', KEYS[2])
   end
 end
-return {kind, redis.call('PTTL', KEYS[1]), token, label}
+local reply = {kind, redis.call('PTTL', KEYS[1]), token, label}
+if KEYS[3] then
+  local queue, now = {}, clock()
+  local all = redis.pcall('ZRANGE', KEYS[3], 0, 999, 'WITHSCORES')
+  for i = 1, #all, 2 do
+    local till = redis.pcall('ZSCORE', KEYS[4], all[i])
+    if type(till) == 'string' and tonumber(till) >= now then
+      queue[#queue + 1] = all[i]
+      queue[#queue + 1] = string.format('%.0f', tonumber(all[i + 1]))
+    end
+  end
+  reply[5] = queue
+end
+return reply

@@ -1,9 +1,8 @@
--- Compare-and-delete: only the holder's own token frees the lock. Then one of
--- those who wait here is woken, whatever stood at the lock: the name is free on a
--- majority, even where the lease had no vote. Only one, and the one who waits for
--- longest; who does not listen any more is skipped. Waking is a courtesy: where it
--- is not allowed, the release stands and the waiters poll.
--- KEYS: lock [, label] [, waiters]
+-- Compare-and-delete: only the holder's own token frees the lock. Then whoever is
+-- next is told, whatever stood at the lock: the name is free on a majority, even
+-- where the lease had no vote. Where callers queue, the lock is not left free but
+-- kept for the first of them.
+-- KEYS: lock [, label] [, waiters [, queue, ends]]
 -- ARGV: token, ms to keep (0 = delete; else shorten to it, for WithMinHold),
 --       how many of KEYS are the lock's
 -- reply: 1 freed, 0 absent or another's; and 2 more if somebody was woken
@@ -21,15 +20,7 @@ end
 if keep > 0 or #KEYS == mine then
   return freed
 end
-while true do
-  local first = redis.pcall('ZPOPMIN', KEYS[#KEYS])
-  if first.err or not first[1] then
-    return freed
-  end
-  local heard = redis.pcall('PUBLISH', first[1], '0' .. KEYS[1])
-  if type(heard) ~= 'number' then
-    return freed
-  elseif heard > 0 then
-    return freed + 2
-  end
+if tell(KEYS[1], KEYS[mine + 1], KEYS[mine + 2], KEYS[mine + 3]) > 0 then
+  return freed + 2
 end
+return freed

@@ -1,5 +1,5 @@
 -- Free several locks at once: release.lua, once for each.
--- KEYS: n locks [, n labels] [, n waiters]
+-- KEYS: n locks [, n labels] [, n waiters [, n queues, n ends]]
 -- ARGV: token, ms to keep (0 = delete; else shorten to it), n, how many labels
 -- reply: 1 all were the caller's, 0 not; and 2 more if somebody was woken
 local keep, n, labels = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -21,22 +21,13 @@ for i = 1, n do
     freed = 0
   end
 end
-if keep > 0 then
+local rest = n + labels
+if keep > 0 or #KEYS == rest then
   return freed
 end
-for i = 1, #KEYS - n - labels do
-  while true do
-    local first = redis.pcall('ZPOPMIN', KEYS[n + labels + i])
-    if first.err or not first[1] then
-      break
-    end
-    local heard = redis.pcall('PUBLISH', first[1], '0' .. KEYS[i])
-    if type(heard) ~= 'number' then
-      break
-    elseif heard > 0 then
-      woken = 2
-      break
-    end
+for i = 1, n do
+  if tell(KEYS[i], KEYS[rest + i], KEYS[rest + n + i], KEYS[rest + 2 * n + i]) > 0 then
+    woken = 2
   end
 end
 return freed + woken

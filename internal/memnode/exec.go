@@ -92,6 +92,8 @@ func (n *Node) call(s *Session, c *seam.Call) seam.Reply {
 		return n.passOn(c)
 	case seam.Raise:
 		return n.raise(c)
+	case seam.Leave:
+		return n.leave(c)
 	}
 	return refused(errors.New("ERR unknown command"))
 }

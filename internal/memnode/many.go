@@ -123,7 +123,11 @@ func (n *Node) releaseAll(c *seam.Call) seam.Reply {
 		return r
 	}
 	for i := range names {
-		if n.wake(names[i].WakeKey, "", "0"+names[i].Key) {
+		one := seam.Call{Key: names[i].Key, WakeKey: names[i].WakeKey}
+		if c.QueueKey != "" {
+			one.QueueKey, one.EndsKey = names[i].QueueKey, names[i].EndsKey
+		}
+		if n.tell(&one) {
 			r.Woken = true
 		}
 	}

@@ -15,6 +15,9 @@ func (n *Node) acquire(c *seam.Call) seam.Reply {
 	if len(c.Also) > 0 {
 		return n.acquireAll(c)
 	}
+	if c.QueueKey != "" {
+		return n.acquireFair(c)
+	}
 	if c.FenceKey != "" {
 		return n.acquireFenced(c)
 	}
@@ -151,7 +154,7 @@ func (n *Node) release(c *seam.Call) seam.Reply {
 		r.Code = seam.Deleted
 	}
 	if c.KeepFor == 0 && c.WakeKey != "" {
-		r.Woken = n.wake(c.WakeKey, "", "0"+c.Key)
+		r.Woken = n.tell(c)
 	}
 	return r
 }
@@ -183,6 +186,9 @@ func (n *Node) inspect(c *seam.Call) seam.Reply {
 	if r.Type == "string" {
 		r.Value, _, _ = n.text(c.Key)
 		r.Label, _, _ = n.text(c.LabelKey) // one of another type is no label
+	}
+	if c.QueueKey != "" {
+		r.Queue = n.queued(c)
 	}
 	return r
 }

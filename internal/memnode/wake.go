@@ -42,7 +42,7 @@ func (n *Node) enlist(c *seam.Call) seam.Reply {
 	}
 	if !known {
 		all = append(slices.Clone(all), waiter{c.Channel, n.micros})
-		slices.SortStableFunc(all, func(a, b waiter) int { return int(a.score - b.score) })
+		slices.SortFunc(all, order)
 	}
 	if ms := c.TTL.Milliseconds(); ms > 0 {
 		n.data[c.WakeKey] = entry{waiters: all, at: n.millis() + ms}

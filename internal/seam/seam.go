@@ -24,7 +24,8 @@ const (
 	// FenceKey (acquire_fenced.lua) the counter there becomes the largest of the
 	// node's TIME, what it was plus Block, and Fence if that is at most a second
 	// ahead of TIME, for FenceTTL; Reply.Fence is that, and Reply.Time the TIME,
-	// also when Held. A counter that is no number, or near 2^53, is an Error.
+	// also when Held. A counter that is no number, or near 2^53, is an Error. With
+	// a QueueKey callers queue: see queue.go.
 	Acquire Op = iota + 1
 	// Extend holds on to a lock (extend.lua): later than NotAfter → Stale,
 	// nothing written, Reply.Time says the node's TIME; ours → PEXPIRE to
@@ -39,7 +40,8 @@ const (
 	// compare-and-PEXPIRE to that time (never lengthening), and still
 	// answers Deleted. With a WakeKey, and unless the lock is kept, it then
 	// wakes the waiter that is registered there for longest, as PassOn does:
-	// Reply.Woken says whether there was one.
+	// Reply.Woken says whether there was one. With a QueueKey those who queue
+	// come first: see queue.go.
 	Release
 	// Probe tells what stands at Key: Reply.Type as TYPE says it ("none",
 	// "string", "list", …) and Reply.TTL as PTTL does: -1 (one nanosecond
@@ -47,6 +49,7 @@ const (
 	Probe
 	// Inspect reads the holder (inspect.lua): Reply.Type, TTL as in Probe,
 	// Value the token, Label the label. A key of another type has no Value.
+	// With a QueueKey, Reply.Queue is who queues and lives, the first thousand.
 	// Code OK.
 	Inspect
 	// Break deletes the lock if its value is Token, and in every case leaves
@@ -98,6 +101,8 @@ const (
 	// Token; Ahead, and nothing written, when Fence is more than Limit ahead of
 	// the node's TIME and does not stand there already.
 	Raise
+	// Leave takes Who out of the queue (leave.lua): OK. See queue.go.
+	Leave
 
 	opsEnd // one more than the last
 )
@@ -136,6 +141,8 @@ func (o Op) String() string {
 		return "wake"
 	case Raise:
 		return "fence"
+	case Leave:
+		return "leave"
 	}
 	return "call"
 }
@@ -175,7 +182,9 @@ type Call struct {
 	FenceTTL time.Duration // how long the counter lives, whole milliseconds
 	Limit    int64         // Raise: µs
 
-	WakeKey string // Release ("" = wake nobody), Register, Unregister, PassOn
+	Queue // Acquire, Release, Inspect, Leave; without a QueueKey there is none
+
+	WakeKey string // Release, Leave ("" = wake nobody), Register, Unregister, PassOn
 	Channel string // Register, Unregister, PassOn: whose
 	// Spot is what decides in which bucket of a Cluster the call's keys lie; ""
 	// for Key.
@@ -203,6 +212,7 @@ const (
 	Gone    // Release, Break: not there, or another's
 	Error   // the server refused: Reply.Err says why
 	Ahead   // Raise: too far ahead of the node's TIME, nothing written
+	Full    // Acquire: no place in the queue, nothing written
 )
 
 // Reply is the answer to the call of the same index.
@@ -210,13 +220,17 @@ type Reply struct {
 	Code Code
 	Err  error // Code Error: the server's own words
 
-	TTL    time.Duration // Probe, Inspect
+	TTL    time.Duration // Probe, Inspect; Acquire with a QueueKey: until it may be free
 	Type   string        // Probe, Inspect
 	Value  string        // Inspect, Break, Holds
 	Values []string      // Seals
 	Label  string        // Inspect
-	Time   int64         // Extend that was Stale, Acquire with a FenceKey: µs of the node's TIME
+	Time   int64         // Extend that was Stale, Acquire with a FenceKey or a QueueKey: µs of the node's TIME
 	Fence  int64         // Acquire with a FenceKey: the end of the block
+
+	Ticket int64    // Acquire with a QueueKey: what one who came now would get
+	Length int      // Acquire with a QueueKey: how many queue
+	Queue  []Waiter // Inspect with a QueueKey: who queues, the first one first
 
 	// What a check shows (Check, Hello, Seal).
 	Seal          string        // "" = none
@@ -227,7 +241,7 @@ type Reply struct {
 
 	Facts *Facts // Hello
 
-	Woken bool // Release, PassOn: a waiter received the wake-up
+	Woken bool // Release, PassOn, Leave: a waiter received the wake-up
 }
 
 // Facts is what the connection check learns of a server.
